@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cpu.h: inside of the CPU backend: device handle, threads, instruction sets, tile kernels, weights.
+ *
+ * Bits do not depend on the instruction set (MINT_CPU_ISA=portable|avx2|avx512|avx512bf16, default the best that the CPU
+ * has). Two means: the tile kernels below, one source per path, all in the canonical order of additions; and "row" code
+ * (norms, softmax, exp, ...), ONE plain C source that is compiled once per path (rows.c), with fixed 16-lane sums and our own
+ * exp/log/rsqrt/sin/cos from IEEE operations. FTZ and DAZ are set while ops run (cpu_parallel), since vdpbf16ps flushes.
+ */
+#ifndef MINT_CPU_H
+#define MINT_CPU_H
+
+#include "../backend.h"
+
+typedef uint16_t cpu_bf16;
+
+#define CPU_PANEL 32     /* weight rows (output columns) of a panel */
+#define CPU_TILE_ROWS 12 /* most rows of x that a tile kernel takes */
+
+/*
+ * Tile kernels: C[rows, 32] (+)= A[rows, 2*pairs] P, rows 1..CPU_TILE_ROWS. Panel P is [pairs][32][2]: for each k pair, 32 columns, (even, odd).
+ * first: C starts from 0, else from what it holds (the same accumulator goes on). One float32 accumulator per output, pairs
+ * ascending, the odd k first: acc = fma(a[k], w[k], fma(a[k+1], w[k+1], acc)). lda, ldc in elements.
+ * next (may be NULL): memory that will be needed soon, next_bytes of it, for prefetch.
+ */
+struct cpu_tiles {
+    void (*bb)(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs, float *c, size_t ldc, bool first, const void *next, size_t next_bytes);
+    void (*fb)(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs, float *c, size_t ldc, bool first, const void *next, size_t next_bytes);
+    void (*ff)(const float *a, size_t lda, int rows, const float *p, size_t pairs, float *c, size_t ldc, bool first, const void *next, size_t next_bytes);
+};
+
+struct cpu_rows; /* rows.h: the table of row functions of one instruction set */
+
+struct cpu_isa {
+    const char *name;
+    bool (*usable)(void);
+    const struct cpu_tiles *tiles;
+    const struct cpu_rows *rows;
+};
+
+struct cpu_dev {
+    struct mint_dev base;
+    const struct cpu_isa *isa;
+    void **scratch;       /* one growing buffer per thread: cpu_scratch */
+    size_t *scratch_bytes;
+};
+
+static inline struct cpu_dev *cpu_dev(struct mint_dev *d)
+{
+    return (struct cpu_dev *)(void *)d;
+}
+
+/* Runs fn(ctx, i, thread) for i in [0, n) on the device's threads, handed out dynamically, with FTZ/DAZ set and restored.
+ * fn must write only what belongs to i. n == 1 or one thread: on the calling thread. Not nested. */
+void cpu_parallel(struct cpu_dev *d, int64_t n, void (*fn)(void *ctx, int64_t i, int thread), void *ctx);
+/* At least bytes of 64-byte aligned scratch of this thread; contents are lost at the next call for the same thread. */
+void *cpu_scratch(struct cpu_dev *d, int thread, size_t bytes);
+/* Large zeroed memory on huge pages where it pays; free with cpu_big_free. */
+void *cpu_big_alloc(size_t bytes);
+void cpu_big_free(void *p);
+
+/*
+ * A matrix [N, K]. Rows: row-major, row stride K elements, in the mmap or in a copy. Packed: panels of 32 rows, zero-padded to
+ * whole panels and to an even K: panel i at packed + i * panel_elems. type: MINT_BF16 or MINT_F32. At least one of rows and packed is there.
+ */
+struct mint_weight {
+    int64_t N, K;
+    enum mint_dtype type;
+    const void *rows;
+    void *packed;
+    size_t panel_elems; /* 32 * even(K) */
+    void *owned_rows;   /* to free, or NULL */
+};
+
+/* Columns n0..n1-1 (n0 a multiple of 32) of y = x W^T for T rows, on the calling thread. y points at column n0; x act. scratch: this thread's number. */
+void cpu_gemm_cols(struct cpu_dev *d, int thread, float *y, size_t ldy, const void *x, size_t ldx, int64_t T, const struct mint_weight *w, int64_t n0, int64_t n1);
+/* The same against the transpose: dx[T, k0..k1-1] (+)= dy[T, n0..n1-1] W[n0..n1-1, k0..k1-1], contraction over n ascending from n0 (n0 even, k0 a multiple of 32).
+ * first: starts from 0; else goes on with what dx holds (so that chunks of n in order are one accumulator). dy points at column n0. */
+void cpu_gemm_dx_cols(struct cpu_dev *d, int thread, float *dx, size_t lddx, const void *dy, size_t lddy, int64_t T, const struct mint_weight *w,
+                      int64_t n0, int64_t n1, int64_t k0, int64_t k1, bool first);
+
+static inline float cpu_bf16_to_f32(cpu_bf16 h)
+{
+    union {
+        uint32_t u;
+        float f;
+    } v = {.u = (uint32_t)h << 16};
+    return v.f;
+}
+
+/* Round to nearest even; NaN stays NaN. */
+static inline cpu_bf16 cpu_f32_to_bf16(float f)
+{
+    union {
+        float f;
+        uint32_t u;
+    } v = {.f = f};
+    if ((v.u & 0x7fffffff) > 0x7f800000)
+        return (cpu_bf16)((v.u >> 16) | 0x40);
+    return (cpu_bf16)((v.u + 0x7fff + ((v.u >> 16) & 1)) >> 16);
+}
+
+/* The op table's entries, by file. Memory and matrices: cpu_mem.c, cpu_gemm.c; the rest: cpu_embed.c, cpu_norm.c, cpu_attention.c, cpu_head.c, ... */
+
+#endif
