@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading of rollout groups: as arrays, or as checked spans of text. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "record.h"
+
+enum mode { TEXT_ONLY, ARRAYS, SPANS };
+
+static int32_t *ints(struct mint_reader *r, mint_json_val v, size_t *n, struct mint_err *err)
+{
+    *n = mint_json_size(r->doc, v);
+    int32_t *out = mint_arena_alloc(&r->arena, (*n + 1) * sizeof(*out));
+    return mint_json_ints(r->doc, v, out, SIZE_MAX, 0, INT32_MAX, err) < 0 ? NULL : out;
+}
+
+static float *logprobs(struct mint_reader *r, mint_json_val v, size_t n, struct mint_err *err)
+{
+    float *out = mint_arena_alloc(&r->arena, (n + 1) * sizeof(*out));
+    if (mint_json_floats(r->doc, v, out, n, err) < 0)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        if ((double)out[i] > MINT_LOGPROB_MAX) {
+            mint_json_fail(r->doc, v, err, "has %g at element %zu: a logprob cannot be above 0",
+                           (double)out[i], i);
+            return NULL;
+        }
+    }
+    return out;
+}
+
+/*
+ * The two checks below look at an array's text alone and answer true only where it is plain that
+ * all is well; the caller sends the rest through the readers above, which know what to say.
+ * Ids: nothing but digits (at most nine in a row), commas, blanks and the brackets.
+ */
+static bool ids_plainly_fine(const char *p, size_t n)
+{
+    unsigned run = 0, longest = 0, odd = 0;
+    for (size_t i = 1; i + 1 < n; i++) {
+        unsigned c = (unsigned char)p[i], digit = c - '0' < 10;
+        run = (run + 1) * digit;
+        longest = MINT_MAX(longest, run);
+        odd |= !digit & (c != ',') & (c != ' ');
+    }
+    return !odd && longest <= 9;
+}
+
+/* Logprobs: each is negative or plain zero, has no positive exponent and at most 30 characters, so
+ * it is finite as a float and not above 0. */
+static bool logprobs_plainly_fine(const char *p, size_t n)
+{
+    const char *end = p + n - 1; /* the closing bracket */
+    for (p++; p < end; p++) {
+        while (*p == ' ')
+            p++;
+        bool negative = *p == '-';
+        const char *s = p;
+        bool small = true, zero = true;
+        for (; p < end && *p != ','; p++) {
+            zero &= *p == '0' || *p == '.';
+            if ((*p | 0x20) == 'e')
+                small &= p[1] == '-';
+        }
+        if (!((negative && small) || zero) || p - s > 30)
+            return false;
+    }
+    return true;
+}
+
+static int read_ids(struct mint_reader *r, mint_json_val v, enum mode mode, const int32_t **out,
+                    size_t *n, struct mint_span *raw, struct mint_err *err)
+{
+    raw->p = mint_json_raw(r->doc, v, &raw->n);
+    *n = mint_json_size(r->doc, v);
+    if (mode == SPANS && mint_json_is_numbers(r->doc, v) && ids_plainly_fine(raw->p, raw->n))
+        return 0;
+    const int32_t *got = ints(r, v, n, err);
+    if (mode != SPANS)
+        *out = got;
+    return got ? 0 : -1;
+}
+
+static int read_logprobs(struct mint_reader *r, enum mode mode, struct mint_sequence *s,
+                         struct mint_err *err)
+{
+    mint_json_val v = mint_json_get(r->doc, s->val, "logprobs");
+    enum mint_json_type type = mint_json_type(r->doc, v);
+    if (type == MINT_JSON_ABSENT || type == MINT_JSON_NULL)
+        return 0;
+    if (type == MINT_JSON_ARRAY && mint_json_size(r->doc, v) != s->n)
+        return mint_json_fail(r->doc, v, err, "has %zu values, %zu expected (one for each token)",
+                              mint_json_size(r->doc, v), s->n);
+    s->logprobs_raw.p = mint_json_raw(r->doc, v, &s->logprobs_raw.n);
+    if (mode == SPANS && mint_json_is_numbers(r->doc, v) &&
+        logprobs_plainly_fine(s->logprobs_raw.p, s->logprobs_raw.n))
+        return 0;
+    const float *got = logprobs(r, v, s->n, err);
+    if (mode != SPANS)
+        s->logprobs = got;
+    return got ? 0 : -1;
+}
+
+static int read_text(struct mint_reader *r, enum mode mode, struct mint_sequence *s,
+                     struct mint_err *err)
+{
+    mint_json_val v = mint_json_get(r->doc, s->val, "text");
+    enum mint_json_type type = mint_json_type(r->doc, v);
+    if (type == MINT_JSON_ABSENT || type == MINT_JSON_NULL)
+        return 0;
+    if (type != MINT_JSON_STRING)
+        return mint_json_fail(r->doc, v, err, "must be a string");
+    if (mode == SPANS)
+        return 0;
+    mint_buf_reset(&r->text);
+    mint_buf_reserve(&r->text, 0);
+    if (!mint_json_string(r->doc, v, &r->text))
+        return mint_json_fail(r->doc, v, err, "must be a string");
+    s->text_len = r->text.len;
+    s->text = mint_arena_strndup(&r->arena, r->text.data, r->text.len);
+    return 0;
+}
+
+static int read_ending(struct mint_reader *r, struct mint_sequence *s, struct mint_err *err)
+{
+    mint_json_val v = mint_json_get(r->doc, s->val, "stop_reason");
+    enum mint_json_type type = mint_json_type(r->doc, v);
+    size_t n;
+    const char *raw = mint_json_raw(r->doc, v, &n);
+    s->stop = true;
+    if (type == MINT_JSON_STRING && n == 8 && !memcmp(raw, "\"length\"", 8))
+        s->stop = false;
+    else if (type != MINT_JSON_ABSENT && type != MINT_JSON_NULL &&
+             !(n == 6 && !memcmp(raw, "\"stop\"", 6)))
+        return mint_json_fail(r->doc, v, err, "must be \"stop\" or \"length\"");
+    v = mint_json_get(r->doc, s->val, "reward");
+    type = mint_json_type(r->doc, v);
+    s->reward_null = type == MINT_JSON_NULL;
+    if (type == MINT_JSON_ABSENT || type == MINT_JSON_NULL)
+        return 0;
+    if (type != MINT_JSON_NUMBER)
+        return mint_json_fail(r->doc, v, err, "must be a number or null");
+    if (!mint_json_double(r->doc, v, &s->reward))
+        return mint_json_fail(r->doc, v, err, "is not finite");
+    s->has_reward = true;
+    return 0;
+}
+
+static int read_sequence(struct mint_reader *r, enum mode mode, struct mint_sequence *s,
+                         struct mint_err *err)
+{
+    if (mint_json_type(r->doc, s->val) != MINT_JSON_OBJECT)
+        return mint_json_fail(r->doc, s->val, err, "must be an object");
+    mint_json_val v = mint_json_get(r->doc, s->val, "tokens");
+    if (v != MINT_JSON_NONE) {
+        if (read_ids(r, v, mode, &s->tokens, &s->n, &s->tokens_raw, err) < 0 ||
+            read_logprobs(r, mode, s, err) < 0)
+            return -1;
+    } else if (mode != TEXT_ONLY) {
+        return mint_record_missing(r, s->val, "tokens", err);
+    }
+    return read_text(r, mode, s, err) < 0 || read_ending(r, s, err) < 0 ? -1 : 0;
+}
+
+static int read_id(struct mint_reader *r, struct mint_group *g, struct mint_err *err)
+{
+    mint_json_val v = mint_json_get(r->doc, 0, "id");
+    enum mint_json_type type = mint_json_type(r->doc, v);
+    if (type == MINT_JSON_ABSENT) {
+        mint_buf_reset(&r->text);
+        mint_buf_addf(&r->text, "\"line:%" PRIu64 "\"", mint_reader_lineno(r));
+        g->id_raw = mint_arena_strndup(&r->arena, r->text.data, r->text.len);
+        g->id_raw_n = r->text.len;
+        g->id = mint_arena_strndup(&r->arena, r->text.data + 1, r->text.len - 2);
+        return 0;
+    }
+    g->id = mint_record_text(r, v);
+    g->id_raw = mint_json_raw(r->doc, v, &g->id_raw_n);
+    return g->id ? 0 : mint_json_fail(r->doc, v, err, "must be a string or a number");
+}
+
+static int read_head(struct mint_reader *r, enum mode mode, struct mint_group *g,
+                     struct mint_err *err)
+{
+    if (read_id(r, g, err) < 0)
+        return -1;
+    mint_json_val v = mint_json_get(r->doc, 0, "prompt_tokens");
+    if (v != MINT_JSON_NONE) {
+        if (read_ids(r, v, mode, &g->prompt_tokens, &g->prompt_n, &g->prompt_raw, err) < 0)
+            return -1;
+        if (mode != TEXT_ONLY && g->prompt_n == 0)
+            return mint_json_fail(r->doc, v, err, "is empty: a prompt has at least one token");
+    } else if (mode != TEXT_ONLY) {
+        return mint_record_missing(r, 0, "prompt_tokens", err);
+    }
+    g->sampling = mint_json_get(r->doc, 0, "sampling");
+    if (mint_json_type(r->doc, g->sampling) == MINT_JSON_NULL)
+        g->sampling = MINT_JSON_NONE;
+    if (g->sampling != MINT_JSON_NONE && mint_json_type(r->doc, g->sampling) != MINT_JSON_OBJECT)
+        return mint_json_fail(r->doc, g->sampling, err, "must be an object");
+    return 0;
+}
+
+static int read_group(struct mint_reader *r, enum mode mode, struct mint_group *g,
+                      struct mint_err *err)
+{
+    *g = (struct mint_group){.sampling = MINT_JSON_NONE};
+    if (read_head(r, mode, g, err) < 0)
+        return -1;
+    mint_json_val seqs = mint_json_get(r->doc, 0, "sequences");
+    if (seqs == MINT_JSON_NONE)
+        return mint_record_missing(r, 0, "sequences", err);
+    if (mint_json_type(r->doc, seqs) != MINT_JSON_ARRAY)
+        return mint_json_fail(r->doc, seqs, err, "must be an array");
+    g->nseqs = mint_json_size(r->doc, seqs);
+    if (g->nseqs && mint_json_is_numbers(r->doc, seqs))
+        return mint_json_fail(r->doc, seqs, err, "must hold objects, not numbers");
+    g->seqs = mint_arena_alloc(&r->arena, (g->nseqs + 1) * sizeof(*g->seqs));
+    mint_json_val v = mint_json_first(r->doc, seqs);
+    for (size_t i = 0; i < g->nseqs; i++, v = mint_json_next(r->doc, v)) {
+        g->seqs[i] = (struct mint_sequence){.val = v};
+        if (read_sequence(r, mode, &g->seqs[i], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int mint_group_read(struct mint_reader *r, bool need_tokens, struct mint_group *g,
+                    struct mint_err *err)
+{
+    return read_group(r, need_tokens ? ARRAYS : TEXT_ONLY, g, err);
+}
+
+int mint_group_scan(struct mint_reader *r, struct mint_group *g, struct mint_err *err)
+{
+    return read_group(r, SPANS, g, err);
+}
