@@ -4,8 +4,10 @@
  *
  * A temporary is made beside its target (NAME.tmp-PID), so that rename is atomic. All live
  * temporaries are in one list: mint_fs_cleanup removes them, and cli.c calls it from the handlers
- * of INT, TERM, HUP. Stale temporaries of dead processes (NAME.tmp-PID with no such PID) are
- * removed when the same target is written again.
+ * of INT, TERM, HUP. Stale temporaries of dead processes (NAME.tmp-PID with no such PID, and
+ * nobody holding flock on it) are removed when the same target is written again. A target that is a
+ * symbolic link stays one: what it points to is replaced. The mode of a replaced file is kept.
+ * Different temporaries may be used by different threads, one by one thread only.
  */
 #ifndef MINT_FS_H
 #define MINT_FS_H
@@ -30,6 +32,7 @@ void mint_fs_unmap(struct mint_map *m);
 struct mint_tmpfile {
     int fd;
     char *path, *target;
+    bool force;
 };
 /* force false: fails if target exists ("... exists; use -f to replace it"), now and again at commit. */
 int mint_tmpfile_open(struct mint_tmpfile *t, const char *target, bool force, struct mint_err *err);
@@ -39,6 +42,8 @@ void mint_tmpfile_abort(struct mint_tmpfile *t);                       /* close,
 /* --- one atomic folder: fill tmpdir.path with files, then commit (fsyncs every file and the folder, renames). */
 struct mint_tmpdir {
     char *path, *target;
+    bool force;
+    int fd; /* of the folder, kept open for its lock */
 };
 int mint_tmpdir_open(struct mint_tmpdir *t, const char *target, bool force, struct mint_err *err);
 int mint_tmpdir_commit(struct mint_tmpdir *t, struct mint_err *err);
@@ -54,7 +59,8 @@ int mint_lock_take(struct mint_lock *l, const char *path, struct mint_err *err);
 void mint_lock_release(struct mint_lock *l);
 
 int mint_fs_write_all(int fd, const void *p, size_t n); /* 0, or -1 with errno; retries EINTR and short writes */
-int mint_fs_copy_file(const char *from, const char *to, struct mint_err *err); /* byte-identical; not atomic: for filling a tmpdir */
+/* Byte-identical; not atomic: for filling a tmpdir. to must not exist. */
+int mint_fs_copy_file(const char *from, const char *to, struct mint_err *err);
 bool mint_fs_exists(const char *path);
 bool mint_fs_is_dir(const char *path);
 char *mint_fs_join(const char *dir, const char *name); /* malloc'ed "dir/name" */

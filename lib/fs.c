@@ -1,0 +1,726 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fs.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "buf.h"
+#include "mem.h"
+
+/* linux/fs.h has these, but clashes with other headers on old systems */
+#define EXCHANGE 2u  /* RENAME_EXCHANGE */
+#define NOREPLACE 1u /* RENAME_NOREPLACE */
+#define MAX_DEPTH 64 /* of a folder tree that is removed or synced */
+
+/*
+ * The live temporaries. A signal handler walks this list, so nodes are pushed in front and never freed;
+ * a node that is done is switched off and serves the same path again.
+ */
+struct temp {
+    struct temp *next;
+    char *path;
+    bool folder;
+    atomic_int owner; /* pid, 0 when off: a forked child must not clean up for its parent */
+};
+static struct temp *_Atomic temps;
+
+/* --- removal by system calls alone: opendir allocates, which a signal handler must not */
+
+struct dirent64_raw {
+    uint64_t ino;
+    int64_t off;
+    unsigned short reclen;
+    unsigned char type;
+    char name[];
+};
+
+static void remove_tree(int at, const char *name, int depth);
+
+/* One pass over an open folder; true if something was removed. */
+static bool remove_entries(int fd, int depth)
+{
+    _Alignas(struct dirent64_raw) char block[4096];
+    bool removed = false;
+    long n;
+    while ((n = syscall(SYS_getdents64, fd, block, sizeof block)) > 0) {
+        for (long i = 0; i < n;) {
+            const struct dirent64_raw *e = (const void *)(block + i);
+            i += e->reclen;
+            if (strcmp(e->name, ".") == 0 || strcmp(e->name, "..") == 0)
+                continue;
+            remove_tree(fd, e->name, depth + 1);
+            removed |= faccessat(fd, e->name, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
+        }
+    }
+    return removed;
+}
+
+static void remove_tree(int at, const char *name, int depth)
+{
+    if (unlinkat(at, name, 0) == 0 || errno == ENOENT || depth > MAX_DEPTH)
+        return;
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    /* removing shifts the entries of some file systems, so look again until nothing more goes */
+    while (remove_entries(fd, depth))
+        lseek(fd, 0, SEEK_SET);
+    close(fd);
+    unlinkat(at, name, AT_REMOVEDIR);
+}
+
+void mint_fs_cleanup(void)
+{
+    int saved = errno;
+    for (struct temp *t = atomic_load(&temps); t; t = t->next) {
+        if (atomic_load(&t->owner) != getpid())
+            continue;
+        if (t->folder)
+            remove_tree(AT_FDCWD, t->path, 0);
+        else
+            unlink(t->path);
+    }
+    errno = saved;
+}
+
+static struct temp *find_temp(const char *path)
+{
+    for (struct temp *t = atomic_load(&temps); t; t = t->next) {
+        if (strcmp(t->path, path) == 0)
+            return t;
+    }
+    return NULL;
+}
+
+static void register_temp(const char *path, bool folder)
+{
+    mint_mem_on_fatal = mint_fs_cleanup;
+    struct temp *t = find_temp(path);
+    if (t) {
+        t->folder = folder;
+        atomic_store(&t->owner, getpid());
+        return;
+    }
+    t = mint_xcalloc(1, sizeof *t);
+    t->path = mint_xstrdup(path);
+    t->folder = folder;
+    atomic_init(&t->owner, getpid());
+    t->next = atomic_load(&temps);
+    while (!atomic_compare_exchange_weak(&temps, &t->next, t))
+        continue;
+}
+
+static void unregister_temp(const char *path)
+{
+    struct temp *t = find_temp(path);
+    if (t)
+        atomic_store(&t->owner, 0);
+}
+
+static bool is_live(const char *path)
+{
+    struct temp *t = find_temp(path);
+    return t && atomic_load(&t->owner) == getpid();
+}
+
+/* --- names */
+
+bool mint_fs_exists(const char *path)
+{
+    return faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+bool mint_fs_is_dir(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+char *mint_fs_join(const char *dir, const char *name)
+{
+    size_t n = strlen(dir);
+    return mint_xasprintf("%s%s%s", dir, n > 0 && dir[n - 1] == '/' ? "" : "/", name);
+}
+
+/* The folder that holds path; free(). */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return mint_xstrdup(".");
+    return mint_xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+/* The target without trailing slashes and behind a symbolic link: a link stays a link. NULL: no name. */
+static char *resolve_target(const char *target)
+{
+    size_t n = strlen(target);
+    while (n > 1 && target[n - 1] == '/')
+        n--;
+    char *path = mint_xstrndup(target, n);
+    struct stat st;
+    if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
+        char *real = realpath(path, NULL);
+        if (real) {
+            free(path);
+            path = real;
+        }
+    }
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (*name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
+        return path;
+    free(path);
+    return NULL;
+}
+
+static bool is_dead(const char *digits)
+{
+    char *end;
+    errno = 0;
+    long pid = strtol(digits, &end, 10);
+    bool old = strcmp(end, "-old") == 0;
+    if (!isdigit((unsigned char)*digits) || errno || pid <= 0 || pid > INT32_MAX || (*end && !old))
+        return false;
+    return pid == getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
+}
+
+/* A writer holds a lock on its temporary, which tells the living also across containers, where pids say nothing. */
+static bool is_unlocked(int dir, const char *name)
+{
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return errno == EACCES;
+    bool free_now = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    close(fd);
+    return free_now;
+}
+
+/* Removes what dead writers of the same target left. NAME.tmp-PID-old is the only copy while there is no target. */
+static void remove_stale(const char *target)
+{
+    char *folder = folder_of(target);
+    const char *slash = strrchr(target, '/'), *base = slash ? slash + 1 : target;
+    size_t n = strlen(base);
+    DIR *d = opendir(folder);
+    struct dirent *e;
+    while (d && (e = readdir(d))) {
+        if (strncmp(e->d_name, base, n) != 0 || strncmp(e->d_name + n, ".tmp-", 5) != 0)
+            continue;
+        char *path = mint_fs_join(folder, e->d_name);
+        bool only_copy = strstr(e->d_name + n, "-old") && !mint_fs_exists(target);
+        if (is_dead(e->d_name + n + 5) && !only_copy && !is_live(path) &&
+            is_unlocked(dirfd(d), e->d_name))
+            remove_tree(dirfd(d), e->d_name, 0);
+        free(path);
+    }
+    if (d)
+        closedir(d);
+    free(folder);
+}
+
+static int sync_folder(const char *path, struct mint_err *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return mint_fail_errno(err, "cannot open folder %s", path);
+    /* some file systems cannot sync a folder and say EINVAL; there is nothing better to do on them */
+    int rc = fsync(fd) == 0 || errno == EINVAL ? 0 : mint_fail_errno(err, "cannot sync folder %s", path);
+    close(fd);
+    return rc;
+}
+
+static int sync_folder_of(const char *path, struct mint_err *err)
+{
+    char *folder = folder_of(path);
+    int rc = sync_folder(folder, err);
+    free(folder);
+    return rc;
+}
+
+static int rename_flags(const char *from, const char *to, unsigned flags)
+{
+    return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags);
+}
+
+static int fail_exists(const char *target, struct mint_err *err)
+{
+    return mint_fail(err, MINT_EIO, "%s exists; use -f to replace it", target);
+}
+
+/* --- whole files */
+
+int mint_fs_write_all(int fd, const void *p, size_t n)
+{
+    const char *s = p;
+    while (n > 0) {
+        ssize_t w = write(fd, s, n);
+        if (w < 0 && errno == EINTR)
+            continue;
+        if (w < 0)
+            return -1;
+        s += w;
+        n -= (size_t)w;
+    }
+    return 0;
+}
+
+static int read_all(int fd, const char *path, size_t max, struct mint_buf *b, struct mint_err *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uintmax_t)st.st_size <= max)
+        mint_buf_reserve(b, (size_t)st.st_size + 1);
+    for (;;) {
+        mint_buf_reserve(b, 4096);
+        ssize_t r = read(fd, b->data + b->len, b->cap - b->len - 1);
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r < 0)
+            return mint_fail_errno(err, "cannot read %s", path);
+        b->len += (size_t)r;
+        b->data[b->len] = '\0';
+        if (b->len > max)
+            return mint_fail(err, MINT_EFORMAT, "%s has more than %zu bytes", path, max);
+        if (r == 0)
+            return 0;
+    }
+}
+
+int mint_fs_read_file(const char *path, size_t max_bytes, char **out, size_t *n, struct mint_err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return mint_fail_errno(err, "cannot open %s", path);
+    struct mint_buf b = MINT_BUF_INIT;
+    int rc = read_all(fd, path, max_bytes, &b, err);
+    close(fd);
+    if (rc == 0) {
+        *n = b.len;
+        *out = mint_buf_detach(&b);
+    }
+    mint_buf_release(&b);
+    return rc;
+}
+
+int mint_fs_write_file(const char *path, const void *data, size_t n, struct mint_err *err)
+{
+    struct mint_tmpfile t;
+    if (mint_tmpfile_open(&t, path, true, err) < 0)
+        return -1;
+    if (mint_fs_write_all(t.fd, data, n) < 0) {
+        mint_fail_errno(err, "cannot write %s", path);
+        mint_tmpfile_abort(&t);
+        return -1;
+    }
+    return mint_tmpfile_commit(&t, err);
+}
+
+static int copy_bytes(int in, int out)
+{
+    size_t cap = 1 << 20;
+    char *block = mint_xmalloc(cap);
+    int rc = 0;
+    for (;;) {
+        ssize_t r = read(in, block, cap);
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r <= 0 || mint_fs_write_all(out, block, (size_t)r) < 0) {
+            rc = r == 0 ? 0 : -1;
+            break;
+        }
+    }
+    free(block);
+    return rc;
+}
+
+int mint_fs_copy_file(const char *from, const char *to, struct mint_err *err)
+{
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    if (in < 0)
+        return mint_fail_errno(err, "cannot open %s", from);
+    int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (out < 0) {
+        mint_fail_errno(err, "cannot create %s", to);
+        close(in);
+        return -1;
+    }
+    int rc = copy_bytes(in, out);
+    if (rc < 0)
+        mint_fail_errno(err, "cannot copy %s to %s", from, to);
+    close(in);
+    if (close(out) < 0 && rc == 0)
+        rc = mint_fail_errno(err, "cannot write %s", to);
+    return rc;
+}
+
+/* --- map */
+
+int mint_fs_map(struct mint_map *m, const char *path, struct mint_err *err)
+{
+    struct stat st;
+    *m = (struct mint_map){NULL, 0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a named pipe must not hang here */
+    if (fd < 0)
+        return mint_fail_errno(err, "cannot open %s", path);
+    int rc = 0;
+    if (fstat(fd, &st) < 0)
+        rc = mint_fail_errno(err, "cannot read %s", path);
+    else if (!S_ISREG(st.st_mode))
+        rc = mint_fail(err, MINT_EIO, "%s is no regular file", path);
+    else if (st.st_size > 0) {
+        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (p == MAP_FAILED)
+            rc = mint_fail_errno(err, "cannot map %s", path);
+        else
+            *m = (struct mint_map){p, (size_t)st.st_size};
+    }
+    close(fd);
+    return rc;
+}
+
+void mint_fs_unmap(struct mint_map *m)
+{
+    if (m->data)
+        munmap(m->data, m->n);
+    *m = (struct mint_map){NULL, 0};
+}
+
+/* --- one atomic file */
+
+/* Fills path and target for a new temporary of either kind; *st is the target's, st_mode 0 if there is none. */
+static int prepare(const char *target, bool force, char **path, char **resolved, struct stat *st,
+                   struct mint_err *err)
+{
+    *st = (struct stat){0};
+    *resolved = resolve_target(target);
+    *path = NULL;
+    if (!*resolved)
+        return mint_fail(err, MINT_EIO, "cannot create '%s': not a name", target);
+    bool there = lstat(*resolved, st) == 0;
+    if (!there)
+        st->st_mode = 0;
+    if (there && !force) {
+        fail_exists(target, err);
+        free(*resolved);
+        return -1;
+    }
+    remove_stale(*resolved);
+    *path = mint_xasprintf("%s.tmp-%ld", *resolved, (long)getpid());
+    if (is_live(*path)) {
+        mint_fail(err, MINT_ELOCKED, "%s is being written already", target);
+        free(*path);
+        free(*resolved);
+        return -1;
+    }
+    return 0;
+}
+
+int mint_tmpfile_open(struct mint_tmpfile *t, const char *target, bool force, struct mint_err *err)
+{
+    struct stat st;
+    *t = (struct mint_tmpfile){.fd = -1};
+    if (prepare(target, force, &t->path, &t->target, &st, err) < 0) {
+        *t = (struct mint_tmpfile){.fd = -1};
+        return -1;
+    }
+    if (S_ISDIR(st.st_mode))
+        mint_fail(err, MINT_EIO, "%s is a folder", target);
+    else if ((t->fd = open(t->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
+        mint_fail_errno(err, "cannot create %s", t->path);
+    if (t->fd < 0) {
+        free(t->path);
+        free(t->target);
+        *t = (struct mint_tmpfile){.fd = -1};
+        return -1;
+    }
+    register_temp(t->path, false);
+    flock(t->fd, LOCK_EX | LOCK_NB); /* only a sign of life: file systems without locks are fine */
+    if (S_ISREG(st.st_mode))
+        (void)!fchmod(t->fd, st.st_mode & 0777); /* what is replaced may have been private */
+    t->force = force;
+    return 0;
+}
+
+/* Renames without replacing; file systems without that flag get a hard link, which refuses as well. */
+static int publish_new(const char *path, const char *target)
+{
+    if (rename_flags(path, target, NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    if (link(path, target) == 0) {
+        unlink(path);
+        return 0;
+    }
+    if (errno == EEXIST || mint_fs_exists(target)) {
+        errno = EEXIST;
+        return -1;
+    }
+    return rename(path, target);
+}
+
+static void forget_file(struct mint_tmpfile *t)
+{
+    unregister_temp(t->path);
+    free(t->path);
+    free(t->target);
+    *t = (struct mint_tmpfile){.fd = -1};
+}
+
+int mint_tmpfile_commit(struct mint_tmpfile *t, struct mint_err *err)
+{
+    if (fsync(t->fd) < 0) {
+        mint_fail_errno(err, "cannot write %s", t->target);
+        mint_tmpfile_abort(t);
+        return -1;
+    }
+    int fd = t->fd;
+    t->fd = -1;
+    if (close(fd) < 0) {
+        mint_fail_errno(err, "cannot write %s", t->target);
+        mint_tmpfile_abort(t);
+        return -1;
+    }
+    int rc = t->force ? rename(t->path, t->target) : publish_new(t->path, t->target);
+    if (rc < 0) {
+        if (errno == EEXIST && !t->force)
+            fail_exists(t->target, err);
+        else
+            mint_fail_errno(err, "cannot rename %s to %s", t->path, t->target);
+        mint_tmpfile_abort(t);
+        return -1;
+    }
+    unregister_temp(t->path);
+    rc = sync_folder_of(t->target, err);
+    forget_file(t);
+    return rc;
+}
+
+void mint_tmpfile_abort(struct mint_tmpfile *t)
+{
+    if (!t->path)
+        return;
+    if (t->fd >= 0)
+        close(t->fd);
+    unlink(t->path);
+    forget_file(t);
+}
+
+/* --- one atomic folder */
+
+int mint_tmpdir_open(struct mint_tmpdir *t, const char *target, bool force, struct mint_err *err)
+{
+    struct stat st;
+    *t = (struct mint_tmpdir){.fd = -1};
+    if (prepare(target, force, &t->path, &t->target, &st, err) < 0) {
+        *t = (struct mint_tmpdir){.fd = -1};
+        return -1;
+    }
+    int rc = -1;
+    if (st.st_mode && !S_ISDIR(st.st_mode))
+        mint_fail(err, MINT_EIO, "%s is no folder", target);
+    else if ((rc = mkdir(t->path, 0777)) < 0)
+        mint_fail_errno(err, "cannot create folder %s", t->path);
+    if (rc < 0) {
+        free(t->path);
+        free(t->target);
+        *t = (struct mint_tmpdir){.fd = -1};
+        return -1;
+    }
+    register_temp(t->path, true);
+    t->fd = open(t->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (t->fd >= 0)
+        flock(t->fd, LOCK_EX | LOCK_NB);
+    t->force = force;
+    return 0;
+}
+
+static int sync_tree(const char *path, int depth, struct mint_err *err);
+
+static int sync_entry(const char *path, int depth, struct mint_err *err)
+{
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return mint_fail_errno(err, "cannot read %s", path);
+    if (S_ISDIR(st.st_mode))
+        return sync_tree(path, depth + 1, err);
+    if (!S_ISREG(st.st_mode))
+        return 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return mint_fail_errno(err, "cannot open %s", path);
+    int rc = fsync(fd) == 0 ? 0 : mint_fail_errno(err, "cannot write %s", path);
+    close(fd);
+    return rc;
+}
+
+static int sync_tree(const char *path, int depth, struct mint_err *err)
+{
+    DIR *d = opendir(path);
+    if (!d)
+        return mint_fail_errno(err, "cannot open folder %s", path);
+    struct dirent *e;
+    int rc = depth > MAX_DEPTH ? mint_fail(err, MINT_EIO, "%s is nested too deeply", path) : 0;
+    while (rc == 0 && (e = readdir(d))) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        char *entry = mint_fs_join(path, e->d_name);
+        rc = sync_entry(entry, depth, err);
+        free(entry);
+    }
+    closedir(d);
+    return rc == 0 ? sync_folder(path, err) : rc;
+}
+
+static void forget_folder(struct mint_tmpdir *t)
+{
+    if (t->fd >= 0)
+        close(t->fd);
+    unregister_temp(t->path);
+    free(t->path);
+    free(t->target);
+    *t = (struct mint_tmpdir){.fd = -1};
+}
+
+/* Without an atomic swap: the old folder is moved aside first, and moved back if the new one cannot come. */
+static int swap_in_two_steps(const char *path, const char *target)
+{
+    char *old = mint_xasprintf("%s-old", path);
+    int rc = rename(target, old);
+    if (rc == 0 && (rc = rename(path, target)) < 0) {
+        int saved = errno;
+        (void)!rename(old, target);
+        errno = saved;
+    } else if (rc == 0) {
+        remove_tree(AT_FDCWD, old, 0);
+    }
+    free(old);
+    return rc;
+}
+
+static int publish_folder(const struct mint_tmpdir *t)
+{
+    if (!t->force || !mint_fs_exists(t->target)) {
+        if (rename_flags(t->path, t->target, NOREPLACE) == 0)
+            return 0;
+        if (errno != EINVAL && errno != ENOSYS)
+            return -1;
+        if (mint_fs_exists(t->target)) {
+            errno = EEXIST;
+            return -1;
+        }
+        return rename(t->path, t->target);
+    }
+    if (rename_flags(t->path, t->target, EXCHANGE) == 0) {
+        /* path holds the old folder now; it stays registered until it is gone */
+        remove_tree(AT_FDCWD, t->path, 0);
+        return 0;
+    }
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    return swap_in_two_steps(t->path, t->target);
+}
+
+int mint_tmpdir_commit(struct mint_tmpdir *t, struct mint_err *err)
+{
+    if (sync_tree(t->path, 0, err) < 0) {
+        mint_tmpdir_abort(t);
+        return -1;
+    }
+    if (publish_folder(t) < 0) {
+        if (errno == EEXIST || errno == ENOTEMPTY)
+            fail_exists(t->target, err);
+        else
+            mint_fail_errno(err, "cannot rename %s to %s", t->path, t->target);
+        mint_tmpdir_abort(t);
+        return -1;
+    }
+    int rc = sync_folder_of(t->target, err);
+    forget_folder(t);
+    return rc;
+}
+
+void mint_tmpdir_abort(struct mint_tmpdir *t)
+{
+    if (!t->path)
+        return;
+    remove_tree(AT_FDCWD, t->path, 0);
+    forget_folder(t);
+}
+
+/* --- locks */
+
+static int fail_locked(int fd, const char *path, struct mint_err *err)
+{
+    char text[32];
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    long pid = 0;
+    if (n > 0) {
+        text[n] = '\0';
+        pid = strtol(text, NULL, 10);
+    }
+    if (pid > 0)
+        return mint_fail(err, MINT_ELOCKED, "%s is locked by process %ld", path, pid);
+    return mint_fail(err, MINT_ELOCKED, "%s is locked by another process", path);
+}
+
+static bool is_same_file(int fd, const char *path)
+{
+    struct stat a, b;
+    return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static int write_pid(int fd, const char *path, struct mint_err *err)
+{
+    char text[32];
+    int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
+        return mint_fail_errno(err, "cannot write lock %s", path);
+    return 0;
+}
+
+int mint_lock_take(struct mint_lock *l, const char *path, struct mint_err *err)
+{
+    *l = (struct mint_lock){.fd = -1};
+    int rc;
+    do {
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (fd < 0)
+            return mint_fail_errno(err, "cannot open lock %s", path);
+        while ((rc = flock(fd, LOCK_EX | LOCK_NB)) < 0 && errno == EINTR)
+            continue;
+        if (rc < 0)
+            rc = errno == EWOULDBLOCK ? fail_locked(fd, path, err)
+                                      : mint_fail_errno(err, "cannot lock %s", path);
+        else if (!is_same_file(fd, path))
+            rc = 1; /* somebody removed or replaced the file meanwhile: that lock means nothing */
+        else
+            rc = write_pid(fd, path, err);
+        if (rc != 0)
+            close(fd);
+        else
+            *l = (struct mint_lock){.fd = fd, .path = mint_xstrdup(path)};
+    } while (rc == 1);
+    return rc;
+}
+
+void mint_lock_release(struct mint_lock *l)
+{
+    if (!l->path)
+        return;
+    (void)!ftruncate(l->fd, 0); /* so that nobody is told of a process that has gone on */
+    close(l->fd);
+    free(l->path);
+    *l = (struct mint_lock){.fd = -1};
+}
