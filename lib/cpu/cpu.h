@@ -14,19 +14,47 @@
 
 typedef uint16_t cpu_bf16;
 
+#if defined(__x86_64__)
+#define MINT_X86 1
+#else
+#define MINT_X86 0
+#endif
+
 #define CPU_PANEL 32     /* weight rows (output columns) of a panel */
 #define CPU_TILE_ROWS 12 /* most rows of x that a tile kernel takes */
 
 /*
- * Tile kernels: C[rows, 32] (+)= A[rows, 2*pairs] P, rows 1..CPU_TILE_ROWS. Panel P is [pairs][32][2]: for each k pair, 32 columns, (even, odd).
- * first: C starts from 0, else from what it holds (the same accumulator goes on). One float32 accumulator per output, pairs
- * ascending, the odd k first: acc = fma(a[k], w[k], fma(a[k+1], w[k+1], acc)). lda, ldc in elements.
- * next (may be NULL): memory that will be needed soon, next_bytes of it, for prefetch.
+ * Kernels of one instruction set. Products: C[rows, 32] (+)= A[rows, 2*pairs] P, rows 1..CPU_TILE_ROWS.
+ * Panel P is [pairs][32][2]: for each k pair, 32 columns, (even k, odd k). first: C starts from 0, else
+ * from what it holds (the same accumulator goes on). One float32 accumulator per output, pairs ascending,
+ * the odd k first: acc = fma(a[k], w[k], fma(a[k+1], w[k+1], acc)). lda, ldc in elements. Names: type of A,
+ * type of P (b: bf16, f: f32).
+ *
+ * bb, fb, ff take one panel; next (may be NULL): memory that will be needed soon, next_bytes of it, for
+ * prefetch. bb_panels, fb_panels take several neighbouring panels, panel_elems apart, for neighbouring 32
+ * columns of C; of the panels * pairs * 128 bytes at next (may be NULL) they prefetch, for each pair, the
+ * first 64 bytes if lines & 1 and the second if lines & 2.
  */
 struct cpu_tiles {
-    void (*bb)(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs, float *c, size_t ldc, bool first, const void *next, size_t next_bytes);
-    void (*fb)(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs, float *c, size_t ldc, bool first, const void *next, size_t next_bytes);
-    void (*ff)(const float *a, size_t lda, int rows, const float *p, size_t pairs, float *c, size_t ldc, bool first, const void *next, size_t next_bytes);
+    void (*bb)(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs, float *c,
+               size_t ldc, bool first, const void *next, size_t next_bytes);
+    void (*fb)(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs, float *c,
+               size_t ldc, bool first, const void *next, size_t next_bytes);
+    void (*ff)(const float *a, size_t lda, int rows, const float *p, size_t pairs, float *c,
+               size_t ldc, bool first, const void *next, size_t next_bytes);
+    void (*bb_panels)(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p,
+                      size_t panel_elems, int panels, size_t pairs, float *c, size_t ldc,
+                      bool first, const void *next, int lines);
+    void (*fb_panels)(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t panel_elems,
+                      int panels, size_t pairs, float *c, size_t ldc, bool first, const void *next,
+                      int lines);
+    /* Panel from rows 0..rows-1 (<= 32) of w, k elements each: p[(k+1)/2][32][2], zeros behind rows and k. */
+    void (*pack)(cpu_bf16 *p, const cpu_bf16 *w, size_t ldw, int rows, size_t k);
+    /* Panel for the transpose: columns 0..cols-1 (<= 32) of w, contraction over its rows:
+     * p[(rows+1)/2][32][2], zeros behind cols and rows. */
+    void (*pack_pairs)(cpu_bf16 *p, const cpu_bf16 *w, size_t ldw, size_t rows, int cols);
+    void (*cast)(cpu_bf16 *out, const float *x, size_t n);      /* cpu_f32_to_bf16 of each */
+    void (*axpy)(float *y, const float *x, float s, size_t n);  /* y = fma(s, x, y) */
 };
 
 struct cpu_rows; /* rows.h: the table of row functions of one instruction set */
@@ -38,11 +66,26 @@ struct cpu_isa {
     const struct cpu_rows *rows;
 };
 
+extern const struct cpu_tiles cpu_tiles_portable;
+extern const struct cpu_rows cpu_rows_portable;
+#if MINT_X86
+extern const struct cpu_tiles cpu_tiles_avx2, cpu_tiles_avx512, cpu_tiles_avx512bf16;
+extern const struct cpu_rows cpu_rows_avx2, cpu_rows_avx512;
+#endif
+/* Best first; ends with a NULL name. */
+extern const struct cpu_isa cpu_isas[];
+/* name NULL: the best for this CPU. An unknown or unusable name fails. */
+int cpu_isa_choose(const struct cpu_isa **isa, const char *name, struct mint_err *err);
+
 struct cpu_dev {
     struct mint_dev base;
     const struct cpu_isa *isa;
-    void **scratch;       /* one growing buffer per thread: cpu_scratch */
+    void **scratch; /* one growing buffer per thread: cpu_scratch */
     size_t *scratch_bytes;
+    void **panels; /* the same for cpu_panel_scratch */
+    size_t *panels_bytes;
+    void *work; /* cpu_work */
+    size_t work_bytes;
 };
 
 static inline struct cpu_dev *cpu_dev(struct mint_dev *d)
@@ -55,7 +98,14 @@ static inline struct cpu_dev *cpu_dev(struct mint_dev *d)
 void cpu_parallel(struct cpu_dev *d, int64_t n, void (*fn)(void *ctx, int64_t i, int thread), void *ctx);
 /* At least bytes of 64-byte aligned scratch of this thread; contents are lost at the next call for the same thread. */
 void *cpu_scratch(struct cpu_dev *d, int thread, size_t bytes);
-/* Large zeroed memory on huge pages where it pays; free with cpu_big_free. */
+/* A second such buffer, in which the products build panels (so cpu_scratch survives cpu_gemm_*). */
+void *cpu_panel_scratch(struct cpu_dev *d, int thread, size_t bytes);
+/* At least bytes, 64-byte aligned, for the op that runs; asked for outside cpu_parallel, lost at the next call. Only
+ * the ops of cpu_gemm.c use it. */
+void *cpu_work(struct cpu_dev *d, size_t bytes);
+/* CPUs that this process may use: affinity and the CPU quotas of its control groups. At least 1. */
+int cpu_count(void);
+/* Large zeroed memory on huge pages where it pays; free with cpu_big_free. NULL: out of memory. */
 void *cpu_big_alloc(size_t bytes);
 void cpu_big_free(void *p);
 

@@ -50,7 +50,7 @@ int cpu_scatter(struct mint_dev *d, void *out, const void *x, const int32_t *row
                 size_t row_bytes, struct mint_err *err);
 int cpu_logprob(struct mint_dev *d, float *lp, float *entropy, float *lse, const void *h,
                 const struct mint_weight *head, const struct mint_lora *lora,
-                const int32_t *target , int64_t T, struct mint_err *err);
+                const int32_t *target, int64_t T, struct mint_err *err);
 int cpu_sample(struct mint_dev *d, struct mint_drawn *out, const float *logits, int64_t ldl,
                const struct mint_draw *draws, int64_t S, int64_t V, struct mint_err *err);
 int cpu_head_backward(struct mint_dev *d, float *dh, float *dlora_u, const float *dlp,
