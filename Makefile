@@ -1,25 +1,284 @@
-# Builds libmint.a and the tools. make help lists the targets.
+# SPDX-License-Identifier: Apache-2.0
+# Builds the tools, their pages and completions. `make help` lists the targets.
+#
+# Every flavour has a folder of its own, shaped like an install prefix: build/release, build/debug (DEBUG=1),
+# build/san (SAN=1: AddressSanitizer and UBSan). Other flags (CC, CFLAGS, WERROR...) add a suffix, so that objects
+# never mix and nothing has to be cleaned. BUILD=DIR names a folder by hand.
+
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .SECONDARY:
-MAKEFLAGS += --no-builtin-rules
-BUILD ?= build/release
-CC = gcc
-CPPFLAGS += -D_GNU_SOURCE -Ilib
-WARN = -std=c11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings -Wvla -Wundef -Wformat=2 -Wpointer-arith -Wdouble-promotion -fno-common
-BASE_CFLAGS = $(WARN) -O2 -g -ffp-contract=off -fopenmp
-LIBS = -lzstd -lpcre2-8 -lutf8proc -lm -fopenmp
-SRC = $(sort $(wildcard lib/*.c lib/cpu/*.c))
-OBJ = $(SRC:%.c=$(BUILD)/obj/%.o)
-TOOLS = $(sort $(notdir $(basename $(wildcard tools/*.c))))
-all: $(TOOLS:%=$(BUILD)/bin/%)
-$(BUILD)/obj/%.o: %.c
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := all
+
+VERSION := 0.1.0
+
+# ---- flavour ---------------------------------------------------------------------------------------------------------
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+CUSTOM := $(strip $(filter-out gcc,$(CC)) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS) $(if $(WERROR),-Werror) $(if $(NATIVE),-march=native))
+FLAVOUR := $(if $(SAN),san,$(if $(DEBUG),debug,release))
+ifneq ($(CUSTOM),)
+FLAVOUR := $(FLAVOUR)-$(shell printf '%s' '$(CUSTOM)' | cksum | cut -d' ' -f1)
+endif
+BUILD ?= build/$(FLAVOUR)
+B := $(BUILD)
+
+# ---- flags -----------------------------------------------------------------------------------------------------------
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings -Wvla -Wundef \
+	-Wformat=2 -Wpointer-arith -Wdouble-promotion $(if $(WERROR),-Werror)
+OPT := $(if $(SAN),-O1,$(if $(DEBUG),-Og,-O2))
+CPU_OPT := $(if $(SAN),-O2,$(if $(DEBUG),-O1,-O3))
+HARDEN := $(if $(SAN)$(DEBUG),,-D_FORTIFY_SOURCE=2 -fstack-protector-strong)
+comma := ,
+SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+
+# One machine word decides which of the lib/cpu files are compiled; which of them runs is decided at run time.
+X86 := $(if $(filter x86_64-% i686-%,$(shell $(CC) -dumpmachine 2>/dev/null)),1,0)
+
+ALL_CPPFLAGS = -D_GNU_SOURCE -DMINT_X86=$(X86) -Ilib -I$(B)/gen $(CPPFLAGS)
+# -ffp-contract=off: the compiler may not fuse a*b+c on its own, results are the same on every machine.
+ALL_CFLAGS = -std=c11 $(WARN) $(OPT) -g -fno-common -ffp-contract=off -ffunction-sections -fdata-sections -fopenmp \
+	$(HARDEN) $(SANFLAGS) $(if $(NATIVE),-march=native) $(ISA) $(CFLAGS)
+ALL_LDFLAGS = -Wl,--as-needed -Wl,--gc-sections $(SANFLAGS) -fopenmp $(LDFLAGS)
+# utf8proc, PCRE2 and OpenMP are loaded by the tools that use them only (--as-needed).
+LIBS := -lzstd -lpcre2-8 -lutf8proc -lm -ldl
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@echo '  $(1) $@')
+
+# ---- what there is ---------------------------------------------------------------------------------------------------
+
+CPU_SRC := $(wildcard lib/cpu/*.c)
+ifeq ($(X86),0)
+CPU_SRC := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c,$(CPU_SRC))
+endif
+LIB_SRC := $(sort $(wildcard lib/*.c) $(CPU_SRC))
+TOOLS := $(sort $(notdir $(basename $(wildcard tools/mint-*.c))))
+TOOL_EXTRA := $(filter-out tools/mint-%,$(wildcard tools/*.c))
+PAGES := $(sort $(foreach s,1 5 7,$(wildcard tools/*.$(s) lib/*.$(s) pipelines/*.$(s) pipelines/*/*.$(s))))
+UNIT := $(sort $(notdir $(basename $(wildcard tests/unit/test_*.c))))
+UNIT_EXTRA := $(filter-out tests/unit/test_%,$(wildcard tests/unit/*.c))
+FUZZ := $(sort $(notdir $(basename $(wildcard tests/fuzz/fuzz_*.c))))
+BENCH := $(sort $(notdir $(basename $(wildcard tests/bench/bench_*.c))))
+INJECT := $(sort $(notdir $(basename $(wildcard tests/inject/*.c))))
+E2E := $(sort $(wildcard tests/e2e/*.bats))
+LINT := $(sort $(wildcard tests/lint/*.sh))
+
+objs = $(patsubst %.c,$(B)/obj/%.o,$(1))
+OBJ := $(call objs,$(LIB_SRC))
+man_of = $(B)/share/man/man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
+MAN := $(foreach p,$(PAGES),$(call man_of,$(p)))
+COMPLETION := $(foreach t,$(TOOLS),$(B)/share/bash-completion/completions/$(t) \
+	$(B)/share/zsh/site-functions/_$(t) $(B)/share/fish/vendor_completions.d/$(t).fish)
+
+# ---- build -----------------------------------------------------------------------------------------------------------
+
+.PHONY: all
+all: $(TOOLS:%=$(B)/bin/%) $(MAN) $(COMPLETION) $(B)/.cuda bin-links ## the tools, pages and completions (build/release; bin/ links to it)
+
+$(B)/.headers:
+	@mkdir -p $(B)
+	@command -v $(CC) >/dev/null || { echo "there is no $(CC) here: run 'make deps'" >&2; exit 1; }
+	@for h in zstd.h pcre2.h utf8proc.h jsmn.h; do \
+		echo "#include <$$h>" | $(CC) -DPCRE2_CODE_UNIT_WIDTH=8 -E -x c - >/dev/null 2>&1 || \
+		{ echo "the header $$h is missing: run 'make deps' (it installs Debian packages)" >&2; exit 1; }; done
+	@touch $@
+
+# The version: this file's, and the commit when built from a git checkout. Touched only when it changes.
+.PHONY: FORCE
+$(B)/gen/version.h: FORCE
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(BASE_CFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
-$(BUILD)/libmint.a: $(OBJ)
-	@rm -f $@
-	ar rcs $@ $^
-$(BUILD)/bin/%: $(BUILD)/obj/tools/%.o $(BUILD)/libmint.a
+	@c=$$(git rev-parse --short=9 HEAD 2>/dev/null); \
+	printf '#define MINT_VERSION "%s"\n#define MINT_BUILD_FLAGS "%s"\n' '$(VERSION)'"$${c:++$$c}" \
+		'$(strip $(OPT) $(SANFLAGS) $(if $(NATIVE),-march=native) $(CFLAGS))' >$@.tmp
+	@cmp -s $@.tmp $@ && rm -f $@.tmp || mv $@.tmp $@
+
+$(B)/obj/lib/cpu/%.o: OPT = $(CPU_OPT)
+AVX512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c
+$(B)/obj/lib/cpu/%_avx2.o: ISA = -mavx2 -mfma -mf16c
+$(B)/obj/lib/cpu/%_avx512.o: ISA = $(AVX512)
+$(B)/obj/lib/cpu/%_avx512bf16.o: ISA = $(AVX512) -mavx512bf16
+$(B)/obj/tests/%: ALL_CPPFLAGS += -Itests -Itests/unit
+
+$(B)/obj/lib/cli_help.o: $(B)/gen/version.h
+$(B)/obj/%.o: %.c | $(B)/.headers
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+	$(call say,CC  )
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+$(B)/libmint.a: $(OBJ)
+	$(call say,AR  )
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(B)/bin/%: $(B)/obj/tools/%.o $(call objs,$(TOOL_EXTRA)) $(B)/libmint.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
+
+# bin/ follows the flavour that was built last; a BUILD named by hand leaves it alone.
+.PHONY: bin-links
+bin-links: $(TOOLS:%=$(B)/bin/%)
+ifeq ($(origin BUILD),file)
+	@mkdir -p bin
+	@for t in $(TOOLS); do [ "$$(readlink bin/$$t)" = ../$(B)/bin/$$t ] || ln -sfn ../$(B)/bin/$$t bin/$$t; done
+endif
+
+# ---- CUDA: a plugin, built when there is a compiler for it; nothing needs it ------------------------------------------
+
+NVCC ?= $(shell command -v nvcc 2>/dev/null)
+CUDA ?= $(if $(NVCC),1,0)
+KERNELS := $(sort $(wildcard kernels/*.cu))
+CUDA_ARCH ?= 80 90
+$(B)/.cuda: Makefile $(KERNELS)
+	@mkdir -p $(@D)
+ifeq ($(CUDA),0)
+	@echo "  CUDA left out ($(if $(NVCC),CUDA=0,no nvcc)): the tools run on the CPU"
+else ifeq ($(KERNELS),)
+	@echo "  CUDA compiler found ($(NVCC)); no kernels in this tree, the tools run on the CPU"
+else
+	@echo "  CUDA compiler found ($(NVCC)): building mint-cuda.so for $(CUDA_ARCH)"
+	@$(MAKE) $(B)/lib/mint/mint-cuda.so
+endif
+	@touch $@
+
+NVCCFLAGS := -std=c++17 -O3 -lineinfo -Xcompiler -fPIC,-fvisibility=hidden \
+	$(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a)$(comma)code=sm_$(a))
+$(B)/obj/kernels/%.o: kernels/%.cu
+	@mkdir -p $(@D)
+	$(call say,NVCC)
+	$(Q)$(NVCC) $(NVCCFLAGS) -Ilib -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+$(B)/lib/mint/mint-cuda.so: $(patsubst %.cu,$(B)/obj/%.o,$(KERNELS))
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(NVCC) -shared -cudart static $^ -o $@
+
+# ---- pages and completion, made from the option tables ----------------------------------------------------------------
+
+.PHONY: man completion
+man: $(MAN) ## the manual pages
+completion: $(COMPLETION) ## completion for bash, zsh and fish
+
+# A line '.\" @OPTIONS@' in a tool's page is replaced by the options that the tool itself knows.
+define man_rule
+$(call man_of,$(1)): $(1) $(patsubst %,$(B)/bin/%,$(filter $(TOOLS),$(basename $(notdir $(1)))))
+	@mkdir -p $$(@D)
+	$$(call say,MAN )
+	$$(Q)if grep -q '@OPTIONS@' $$<; then $(B)/bin/$(basename $(notdir $(1))) --dump-options=mdoc >$$@.opt || exit 1; else : >$$@.opt; fi
+	$$(Q)sed -e '/@OPTIONS@/{r '$$@.opt'' -e 'd;}' $$< >$$@ && rm -f $$@.opt
+endef
+$(foreach p,$(PAGES),$(eval $(call man_rule,$(p))))
+
+$(B)/share/bash-completion/completions/%: $(B)/bin/%
+	@mkdir -p $(@D) && $< --dump-options=bash >$@
+$(B)/share/zsh/site-functions/_%: $(B)/bin/%
+	@mkdir -p $(@D) && $< --dump-options=zsh >$@
+$(B)/share/fish/vendor_completions.d/%.fish: $(B)/bin/%
+	@mkdir -p $(@D) && $< --dump-options=fish >$@
+
+# ---- packages --------------------------------------------------------------------------------------------------------
+
+DEPS_BUILD := gcc libc6-dev libzstd-dev libpcre2-dev libutf8proc-dev libjsmn-dev zstd jq
+DEPS_TEST := libcmocka-dev bats shellcheck mandoc
+.PHONY: deps deps-build
+deps: ## install the Debian packages that building and testing need (apt-get, by sudo unless root)
+	@.ci/deps $(DEPS_BUILD) $(DEPS_TEST)
+deps-build:
+	@.ci/deps $(DEPS_BUILD)
+
+# ---- tests -----------------------------------------------------------------------------------------------------------
+
+$(B)/tests/.cmocka:
+	@mkdir -p $(@D)
+	@echo '#include <cmocka.h>' | $(CC) -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h -E -x c - >/dev/null 2>&1 || \
+		{ echo "the header cmocka.h is missing: run 'make deps' (it installs Debian packages)" >&2; exit 1; }
+	@touch $@
+$(B)/obj/tests/unit/%.o: | $(B)/tests/.cmocka
+$(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(call objs,$(UNIT_EXTRA)) $(B)/libmint.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -lcmocka -o $@
+# A fuzz target has LLVMFuzzerTestOneInput; linked to replay.c it runs its corpus, tests/fuzz/corpus/NAME/*, as a test.
+$(B)/tests/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(B)/obj/tests/fuzz/replay.o $(B)/libmint.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
+$(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/libmint.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) $^ $(LIBS) -o $@
+$(B)/tests/inject/%.so: tests/inject/%.c
+	@mkdir -p $(@D)
+	$(call say,CC  )
+	$(Q)$(CC) -D_GNU_SOURCE -std=c11 $(WARN) -O1 -g -fPIC -shared $< -ldl -o $@
+
+.PHONY: test-programs test test-lint test-unit test-fuzz test-e2e test-san lint
+UNIT_BIN := $(UNIT:%=$(B)/tests/unit/%)
+FUZZ_BIN := $(FUZZ:%=$(B)/tests/fuzz/%)
+test-programs: all $(UNIT_BIN) $(FUZZ_BIN) $(INJECT:%=$(B)/tests/inject/%.so)
+
+# test installs what is missing, builds both flavours, runs everything and ends with the sum.
+test: ## everything: lint, then unit, fuzz corpora and end to end, plain and under ASan+UBSan; one count at the end
+	@$(MAKE) deps
+	@$(MAKE) test-programs
+	@$(MAKE) test-programs SAN=1
+	@tests/run build/release lint unit fuzz e2e build/san unit fuzz e2e
+lint: all ## layers, sizes, banned calls, exported names, scripts, pages
+	@tests/run $(B) lint
+test-unit: test-programs ## unit tests and fuzz corpora
+	@tests/run $(B) unit fuzz
+test-e2e: test-programs ## end-to-end tests (FILES='tests/e2e/10*' runs some)
+	@tests/run $(B) $(if $(FILES),$(FILES),e2e)
+test-san: ## unit tests, fuzz corpora and end-to-end tests under ASan+UBSan
+	@$(MAKE) test-programs SAN=1
+	@tests/run build/san unit fuzz e2e
+
+# ---- the rest --------------------------------------------------------------------------------------------------------
+
+.PHONY: demo bench fuzz format install uninstall dist clean help
+demo: ## install what is missing, build, and watch a tiny model learn (about three minutes)
+	@$(MAKE) deps-build
+	@$(MAKE) all
+	@pipelines/demo/run.sh
+
+bench: all $(BENCH:%=$(B)/tests/bench/%) ## measure this machine (prints ratios)
+	@set -e; for b in $(BENCH:%=$(B)/tests/bench/%) $(wildcard tests/bench/*.sh); do MINT_BIN=$(abspath $(B)/bin) $$b; done
+
+FUZZ_SECONDS ?= 60
+FUZZ_FLAGS := -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
+fuzz: $(B)/.headers ## libFuzzer (clang) on every target, FUZZ_SECONDS=60 each
+	@command -v clang >/dev/null || { echo "make fuzz needs clang" >&2; exit 1; }
+	@mkdir -p build/fuzz
+	@set -e; for t in $(FUZZ); do n=$${t#fuzz_}; echo "fuzz $$n"; mkdir -p build/fuzz/corpus/$$n; \
+		clang -std=c11 $(ALL_CPPFLAGS) -ffp-contract=off $(FUZZ_FLAGS) tests/fuzz/$$t.c $(wildcard lib/*.c) -fopenmp -Wl,--gc-sections \
+			$(LIBS) -o build/fuzz/$$t; \
+		build/fuzz/$$t -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$n tests/fuzz/corpus/$$n; done
+
+format: ## clang-format over all C sources
+	clang-format -i $(wildcard lib/*.[ch] lib/cpu/*.[ch] tools/*.[ch] tests/*/*.[ch])
+
+PREFIX ?= /usr/local
+DEST = $(DESTDIR)$(PREFIX)
+PIPES := $(shell find pipelines -type f 2>/dev/null)
+INSTALLED = $(TOOLS:%=bin/%) $(patsubst $(B)/%,%,$(MAN) $(COMPLETION)) $(patsubst $(B)/%,%,$(wildcard $(B)/lib/mint/*.so)) \
+	$(PIPES:%=share/mint/%)
+install: all ## programs, pages, completions, pipelines into PREFIX (/usr/local), under DESTDIR
+	@set -e; for f in $(filter bin/% lib/%,$(INSTALLED)); do install -D -m 755 $(B)/$$f $(DEST)/$$f; done; \
+	for f in $(filter share/man/% share/bash-% share/zsh/% share/fish/%,$(INSTALLED)); do install -D -m 644 $(B)/$$f $(DEST)/$$f; done; \
+	for f in $(PIPES); do m=644; [ ! -x $$f ] || m=755; install -D -m $$m $$f $(DEST)/share/mint/$$f; done
+	@echo "installed into $(DEST)"
+uninstall: ## remove what install puts there
+	@for f in $(INSTALLED); do rm -f $(DEST)/$$f; done; rmdir -p $(DEST)/share/mint $(DEST)/lib/mint 2>/dev/null || :
+dist: ## build/mint-VERSION.tar.gz of the last commit
+	@mkdir -p build
+	git archive --prefix=mint-$(VERSION)/ -o build/mint-$(VERSION).tar.gz HEAD
+clean: ## remove build/ and bin/
+	rm -rf build bin
+help: ## this list
+	@grep -hE '^[a-z][a-z-]*:.*## ' Makefile | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '%-12s %s\n' "$$t" "$$d"; done
+	@echo; echo 'variables: SAN=1 DEBUG=1 WERROR=1 NATIVE=1 CUDA=0|1 CC= CFLAGS= LDFLAGS= PREFIX= DESTDIR= BUILD= V=1'
+
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

@@ -4,9 +4,11 @@
  * completion and the OPTIONS section of the man page (hidden --dump-options=mdoc|bash|zsh|fish).
  *
  * A tool has one options struct whose FIRST member is struct mint_common. Defaults are whatever the struct
- * holds before mint_cli_begin; the help shows them. Long options take "--opt value" and "--opt=value"; every
- * flag has "--no-opt"; options may follow operands; "--" ends them. A wrong use ends the process with status 2,
- * --help and --version with 0: cli.c and log.c are the only files that print or exit.
+ * holds before mint_cli_begin; the help shows them, except values outside of [min, max], which mean "unset".
+ * Long options take "--opt value" and "--opt=value"; every flag has "--no-opt"; options may follow operands;
+ * "--" ends them; of an option given twice the last counts (MINT_OPT_LIST collects). The first --opt of a LIST
+ * replaces the default. A wrong use ends the process with status 2, --help and --version with 0: the cli files
+ * and log.c are the only ones that print or exit. Strings point into argv. One command line a process.
  */
 #ifndef MINT_CLI_H
 #define MINT_CLI_H
@@ -58,6 +60,8 @@ enum mint_cli_group {
     MINT_CLI_RUN = 2,     /* --metrics FILE, --progress MODE */
     MINT_CLI_COMPUTE = 4, /* -T/--threads N, --device DEV, --precision bf16|f32 */
 };
+
+/* The first member of every options struct. */
 struct mint_common {
     bool quiet;
     int verbose;
@@ -66,7 +70,7 @@ struct mint_common {
     const char *metrics; /* NULL: none */
     int progress;        /* enum mint_progress_mode */
     int64_t threads;     /* 0: as many as the process may use; MINT_THREADS sets the default */
-    const char *device;  /* "cpu"; MINT_DEVICE sets the default */
+    const char *device;  /* NULL is "cpu"; never NULL after begin of a COMPUTE tool; MINT_DEVICE sets the default */
     int precision;       /* 0 bf16, 1 f32 */
     struct mint_strs operands;
 };
@@ -78,6 +82,7 @@ struct mint_tool {
     unsigned groups;      /* enum mint_cli_group */
     const struct mint_opt *opts;
     bool reads_stdin;     /* no operand on a terminal: usage and status 2 */
+    size_t leading;       /* operands that stand before the files (mint-score SCORER: 1), for reads_stdin */
     const char *const *examples; /* NULL-terminated command lines for --help, or NULL */
 };
 
