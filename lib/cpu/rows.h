@@ -74,6 +74,6 @@ struct cpu_rows {
     double (*sumsq)(const float *x, int64_t n);
 };
 
-extern const struct cpu_rows cpu_rows_portable, cpu_rows_avx2, cpu_rows_avx512, cpu_rows_avx512bf16;
+extern const struct cpu_rows cpu_rows_portable, cpu_rows_avx2, cpu_rows_avx512;
 
 #endif
