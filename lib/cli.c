@@ -65,7 +65,8 @@ static const struct mint_opt compute_opts[] = {
      .choices = precisions,
      .offset = offsetof(struct mint_common, precision),
      .help = "of the matrix products' inputs",
-     .more = "bf16 rounds weights, matrix inputs and the key/value cache to bfloat16 and adds in float32. "
+     .more = "bf16 rounds weights, matrix inputs and the key/value cache to bfloat16 and adds in "
+             "float32. "
              "f32 rounds nothing: for comparisons, not for speed."},
     MINT_O_END,
 };
@@ -148,7 +149,8 @@ static size_t edit_distance(const char *a, const char *b)
                 d[i][j] = i + j;
                 continue;
             }
-            d[i][j] = min3(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            d[i][j] =
+                min3(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
                 d[i][j] = MINT_MIN(d[i][j], d[i - 2][j - 2] + 1);
         }
@@ -181,7 +183,8 @@ static const char *nearest(const char *typed, bool *negated)
             best = o->name;
             *negated = false;
         }
-        if (o->type != MINT_OPT_FLAG || o->offset == MINT_CLI_NO_FIELD || strncmp(typed, "no-", 3) != 0)
+        if (o->type != MINT_OPT_FLAG || o->offset == MINT_CLI_NO_FIELD ||
+            strncmp(typed, "no-", 3) != 0)
             continue;
         d = hint_distance(typed + 3, o->name);
         if (d < least) {
@@ -199,7 +202,8 @@ static int unknown_long(const char *name, struct mint_err *err)
     const char *near = nearest(name, &negated);
     if (!near)
         return mint_usage(err, "unknown option '--%s'", name);
-    return mint_usage(err, "unknown option '--%s' (did you mean '--%s%s'?)", name, negated ? "no-" : "", near);
+    return mint_usage(err, "unknown option '--%s' (did you mean '--%s%s'?)", name,
+                      negated ? "no-" : "", near);
 }
 
 /* ---- values ---- */
@@ -224,14 +228,16 @@ static void range_text(char *out, size_t cap, const struct mint_opt *o)
         snprintf(out, cap, "from %s to %s", lo, hi);
 }
 
-static int out_of_range(const struct mint_opt *o, const char *how, const char *value, struct mint_err *err)
+static int out_of_range(const struct mint_opt *o, const char *how, const char *value,
+                        struct mint_err *err)
 {
     char range[3 * MINT_NUM_MAX];
     range_text(range, sizeof range, o);
     return mint_usage(err, "%s must be %s, not %s", how, range, value);
 }
 
-static int set_int(const struct mint_opt *o, const char *how, const char *value, int64_t *out, struct mint_err *err)
+static int set_int(const struct mint_opt *o, const char *how, const char *value, int64_t *out,
+                   struct mint_err *err)
 {
     int64_t v;
     if (!mint_num_arg_int(value, &v))
@@ -243,7 +249,8 @@ static int set_int(const struct mint_opt *o, const char *how, const char *value,
     return 0;
 }
 
-static int set_float(const struct mint_opt *o, const char *how, const char *value, double *out, struct mint_err *err)
+static int set_float(const struct mint_opt *o, const char *how, const char *value, double *out,
+                     struct mint_err *err)
 {
     double v;
     if (!mint_num_arg_double(value, &v) || !isfinite(v))
@@ -255,7 +262,8 @@ static int set_float(const struct mint_opt *o, const char *how, const char *valu
     return 0;
 }
 
-static int set_choice(const struct mint_opt *o, const char *how, const char *value, int *out, struct mint_err *err)
+static int set_choice(const struct mint_opt *o, const char *how, const char *value, int *out,
+                      struct mint_err *err)
 {
     struct mint_buf list = MINT_BUF_INIT;
     for (int i = 0; o->choices[i]; i++) {
@@ -274,7 +282,8 @@ static int set_choice(const struct mint_opt *o, const char *how, const char *val
 
 static bool device_name_ok(const char *s)
 {
-    if (strcmp(s, "auto") == 0 || strcmp(s, "cpu") == 0 || strcmp(s, "cuda") == 0 || strcmp(s, "cuda-emu") == 0)
+    if (strcmp(s, "auto") == 0 || strcmp(s, "cpu") == 0 || strcmp(s, "cuda") == 0 ||
+        strcmp(s, "cuda-emu") == 0)
         return true;
     if (strncmp(s, "cuda:", 5) != 0)
         return false;
@@ -282,8 +291,8 @@ static bool device_name_ok(const char *s)
     return digits >= 1 && digits <= 3 && s[5 + digits] == '\0';
 }
 
-static int set_string(const struct mint_opt *o, const char *how, const char *value, const char **out,
-                      struct mint_err *err)
+static int set_string(const struct mint_opt *o, const char *how, const char *value,
+                      const char **out, struct mint_err *err)
 {
     if (o->offset == offsetof(struct mint_common, device) && !device_name_ok(value))
         return mint_usage(err, "%s takes cpu, cuda, cuda:N or auto, not '%s'", how, value);
@@ -315,7 +324,8 @@ static void append(struct mint_strs *l, const struct mint_opt *o, const char *va
 }
 
 /* how: the option or variable as the user wrote it, for messages. base NULL: only check. */
-static int set_value(const struct mint_opt *o, const char *how, const char *value, void *base, struct mint_err *err)
+static int set_value(const struct mint_opt *o, const char *how, const char *value, void *base,
+                     struct mint_err *err)
 {
     switch (o->type) {
     case MINT_OPT_INT:
@@ -420,7 +430,8 @@ static const struct mint_opt *find_negated(const char *name, size_t n)
 }
 
 /* The argument after an option that needs a value. */
-static const char *next_value(struct walk *w, const struct mint_opt *o, const char *how, struct mint_err *err)
+static const char *next_value(struct walk *w, const struct mint_opt *o, const char *how,
+                              struct mint_err *err)
 {
     struct mint_buf arg = MINT_BUF_INIT;
     mint_cli_arg_text(&arg, o);
@@ -428,15 +439,27 @@ static const char *next_value(struct walk *w, const struct mint_opt *o, const ch
     if (!v) {
         mint_usage(err, "%s needs a value (%s)", how, arg.data);
     } else if (strncmp(v, "--", 2) == 0 && find_long(v + 2, strlen(v + 2))) {
-        /* --model --adapter x: the value was forgotten; taking "--adapter" would only confuse later. */
-        mint_usage(err, "%s needs a value (%s), but '%s' follows; if that is the value, write '--%s=%s'", how,
-                   arg.data, v, o->name, v);
+        /* --model --adapter x: the value was forgotten; taking "--adapter" would only confuse
+         * later. */
+        mint_usage(err,
+                   "%s needs a value (%s), but '%s' follows; if that is the value, write '--%s=%s'",
+                   how, arg.data, v, o->name, v);
         v = NULL;
     } else {
         w->at++;
     }
     mint_buf_release(&arg);
     return v;
+}
+
+/* value NULL: next_value has said why. */
+static int take_value(const struct walk *w, const struct mint_opt *o, const char *how,
+                      const char *value, struct mint_err *err)
+{
+    if (!value || set_value(o, how, value, w->base, err))
+        return -1;
+    note_given(w, o);
+    return 0;
 }
 
 static int walk_long(struct walk *w, const char *arg, struct mint_err *err)
@@ -461,11 +484,7 @@ static int walk_long(struct walk *w, const char *arg, struct mint_err *err)
         note_given(w, negated ? negated : o);
         return 0;
     }
-    const char *value = eq ? eq + 1 : next_value(w, o, how, err);
-    if (!value || set_value(o, how, value, w->base, err))
-        return -1;
-    note_given(w, o);
-    return 0;
+    return take_value(w, o, how, eq ? eq + 1 : next_value(w, o, how, err), err);
 }
 
 static const struct mint_opt *find_letter(char c)
@@ -481,25 +500,19 @@ static const struct mint_opt *find_letter(char c)
 /* "-qv", "-T4", "-T 4". */
 static int walk_short(struct walk *w, const char *arg, struct mint_err *err)
 {
+    /* "-model" would be -m with the value "odel": surely not meant. */
+    if (arg[2] && find_long(arg + 1, strcspn(arg + 1, "=")))
+        return mint_usage(err, "unknown option '%s' (did you mean '-%s'?)", arg, arg);
     for (const char *p = arg + 1; *p; p++) {
         const struct mint_opt *o = find_letter(*p);
         char how[8];
         snprintf(how, sizeof how, "'-%c'", *p);
-        if (!o) {
-            if (p == arg + 1 && p[1] && find_long(p, strcspn(p, "=")))
-                return mint_usage(err, "unknown option '%s' (did you mean '-%s'?)", arg, arg);
+        if (!o)
             return mint_usage(err, "unknown option %s", how);
-        }
-        if (mint_cli_is_switch(o)) {
-            store_switch(w, o, true, true);
-            note_given(w, o);
-            continue;
-        }
-        const char *value = p[1] ? p + 1 : next_value(w, o, how, err);
-        if (!value || set_value(o, how, value, w->base, err))
-            return -1;
+        if (!mint_cli_is_switch(o))
+            return take_value(w, o, how, p[1] ? p + 1 : next_value(w, o, how, err), err);
+        store_switch(w, o, true, true);
         note_given(w, o);
-        return 0;
     }
     return 0;
 }
@@ -572,8 +585,8 @@ static void setup_signals(void)
     }
 }
 
-/* A closed 0, 1 or 2 would be given to the next file that is opened, which then gets our words. Put something there
- * that cannot be read (0) or written (1). */
+/* A closed 0, 1 or 2 would be given to the next file that is opened, which then gets our words. Put
+ * something there that cannot be read (0) or written (1). */
 static void hold_standard_fds(void)
 {
     static const int flags[] = {O_WRONLY, O_RDONLY, O_RDWR};
@@ -592,7 +605,8 @@ static int close_stdout(void)
     int bad = ferror(stdout);
     errno = 0;
     if (fflush(stdout) != 0 || bad || fclose(stdout) != 0) {
-        mint_error("cannot write standard output%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
+        mint_error("cannot write standard output%s%s", errno ? ": " : "",
+                   errno ? strerror(errno) : "");
         return 1;
     }
     return 0;
@@ -612,7 +626,9 @@ static void refuse_terminal(const struct mint_tool *tool, const struct mint_comm
         return;
     struct mint_buf b = MINT_BUF_INIT;
     mint_cli_usage(&b, tool);
-    mint_buf_addf(&b, "no input: name a file, or pipe one in ('-' reads the terminal); try '%s --help'\n", tool->name);
+    mint_buf_addf(
+        &b, "no input: name a file, or pipe one in ('-' reads the terminal); try '%s --help'\n",
+        tool->name);
     fwrite(b.data, 1, b.len, stderr);
     mint_buf_release(&b);
     exit(2);

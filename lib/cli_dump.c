@@ -8,7 +8,8 @@
 
 /* ---- man page ---- */
 
-/* Text for mdoc: sentences on lines of their own, wrapped, with what roff would take for a request escaped. */
+/* Text for mdoc: sentences on lines of their own, wrapped, with what roff would take for a request
+ * escaped. */
 static void add_mdoc_text(struct mint_buf *b, const char *text)
 {
     int column = 0;
@@ -43,7 +44,8 @@ static void add_mdoc_help(struct mint_buf *b, const char *help)
     size_t word = strcspn(help, " ");
     bool plain_word = true;
     for (size_t i = 1; i < word; i++)
-        plain_word = plain_word && (islower((unsigned char)help[i]) || help[i] == ',' || help[i] == ';');
+        plain_word =
+            plain_word && (islower((unsigned char)help[i]) || help[i] == ',' || help[i] == ';');
     mint_buf_adds(&s, help);
     if (plain_word && word > 1 && isalpha((unsigned char)help[0]))
         s.data[0] = (char)toupper((unsigned char)help[0]);
@@ -71,7 +73,10 @@ static void add_mdoc_option(struct mint_buf *b, const struct mint_opt *o, const 
     if (def.len && !mint_cli_default_on(o, base)) {
         mint_buf_adds(b, "The default is\n.Cm \\&");
         for (const char *p = def.data; *p; p++)
-            mint_buf_adds(b, *p == '\\' ? "\\e" : *p == ' ' ? "\\ " : *p == '\n' ? "\\en" : (const char[]){*p, '\0'});
+            mint_buf_adds(b, *p == '\\'   ? "\\e"
+                             : *p == ' '  ? "\\ "
+                             : *p == '\n' ? "\\en"
+                                          : (const char[]){*p, '\0'});
         mint_buf_adds(b, " .\n");
     } else if (def.len) {
         mint_buf_adds(b, "On by default.\n");
@@ -162,13 +167,17 @@ static void dump_bash(struct mint_buf *b, const struct mint_tool *tool)
 {
     char fn[64];
     function_name(fn, sizeof fn, tool->name);
-    mint_buf_addf(b, "# bash completion for %s\n%s()\n{\n    local cur=$2 prev=$3\n    case $prev in\n", tool->name, fn);
+    mint_buf_addf(
+        b, "# bash completion for %s\n%s()\n{\n    local cur=$2 prev=$3\n    case $prev in\n",
+        tool->name, fn);
     struct mint_cli_iter it = {tool, 0, 0};
     const struct mint_opt *o;
     while ((o = mint_cli_next(&it)))
         if (o->type != MINT_OPT_HEADING)
             bash_case(b, o);
-    mint_buf_adds(b, "    esac\n    if [[ $cur == -* ]]; then\n        mapfile -t COMPREPLY < <(compgen -W '");
+    mint_buf_adds(
+        b,
+        "    esac\n    if [[ $cur == -* ]]; then\n        mapfile -t COMPREPLY < <(compgen -W '");
     it = (struct mint_cli_iter){tool, 0, 0};
     const char *gap = "";
     while ((o = mint_cli_next(&it))) {
@@ -179,8 +188,11 @@ static void dump_bash(struct mint_buf *b, const struct mint_tool *tool)
         if (o->type == MINT_OPT_FLAG && o->offset != MINT_CLI_NO_FIELD)
             mint_buf_addf(b, " --no-%s", o->name);
     }
-    mint_buf_addf(b, "' -- \"$cur\")\n    else\n        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n    fi\n}\n"
-                     "complete -o filenames -F %s %s\n", fn, tool->name);
+    mint_buf_addf(b,
+                  "' -- \"$cur\")\n    else\n        mapfile -t COMPREPLY < <(compgen -f -- "
+                  "\"$cur\")\n    fi\n}\n"
+                  "complete -o filenames -F %s %s\n",
+                  fn, tool->name);
 }
 
 /* Text inside '...[...]' of zsh's _arguments, or inside '...' of fish. */
@@ -196,11 +208,14 @@ static void add_quoted(struct mint_buf *b, const char *text, const char *escape)
     }
 }
 
-static void zsh_option(struct mint_buf *b, const struct mint_opt *o, const char *dashes, const char *name)
+static void zsh_option(struct mint_buf *b, const struct mint_opt *o, const char *dashes,
+                       const char *name)
 {
     bool repeats = o->type == MINT_OPT_LIST || o->type == MINT_OPT_COUNT;
     mint_buf_addf(b, "    '%s%s%s%s[", repeats ? "*" : "", dashes, name,
-                  mint_cli_is_switch(o) ? "" : dashes[1] ? "=" : "+");
+                  mint_cli_is_switch(o) ? ""
+                  : dashes[1]           ? "="
+                                        : "+");
     add_quoted(b, o->help, "[]:\\");
     mint_buf_adds(b, "]");
     if (!mint_cli_is_switch(o)) {
@@ -273,7 +288,8 @@ static void dump_fish(struct mint_buf *b, const struct mint_tool *tool)
     }
 }
 
-bool mint_cli_dump(struct mint_buf *b, const struct mint_tool *tool, const void *base, const char *format)
+bool mint_cli_dump(struct mint_buf *b, const struct mint_tool *tool, const void *base,
+                   const char *format)
 {
     if (strcmp(format, "mdoc") == 0)
         dump_mdoc(b, tool, base);

@@ -13,7 +13,7 @@
 #endif
 #endif
 #ifndef MINT_VERSION
-#define MINT_VERSION "0 (built by hand)"
+#define MINT_VERSION     "0 (built by hand)"
 #define MINT_BUILD_FLAGS "unknown flags"
 #endif
 
@@ -37,7 +37,8 @@ static const void *field(const struct mint_opt *o, const void *base)
 
 bool mint_cli_default_on(const struct mint_opt *o, const void *base)
 {
-    return o->type == MINT_OPT_FLAG && o->offset != MINT_CLI_NO_FIELD && *(const bool *)field(o, base);
+    return o->type == MINT_OPT_FLAG && o->offset != MINT_CLI_NO_FIELD &&
+           *(const bool *)field(o, base);
 }
 
 /* A value outside of the range means "unset". */
@@ -103,7 +104,8 @@ static void add_wrapped(struct mint_buf *b, const char *text, int indent)
     mint_buf_addc(b, '\n');
 }
 
-static void add_option(struct mint_buf *b, const struct mint_opt *o, const void *base, bool with_more)
+static void add_option(struct mint_buf *b, const struct mint_opt *o, const void *base,
+                       bool with_more)
 {
     struct mint_buf left = MINT_BUF_INIT, def = MINT_BUF_INIT;
     if (o->letter)
@@ -138,13 +140,15 @@ static void add_manners(struct mint_buf *b, const struct mint_tool *tool)
     if (tool->groups & MINT_CLI_COMPUTE)
         mint_buf_adds(b, "  MINT_THREADS      as --threads, which wins\n"
                          "  MINT_DEVICE       as --device, which wins\n"
-                         "  MINT_CPU_ISA      the CPU path: portable, avx2, avx512 or avx512bf16; all give the same bits\n"
+                         "  MINT_CPU_ISA      the CPU path: portable, avx2, avx512 or avx512bf16; "
+                         "all give the same bits\n"
                          "  MINT_BACKEND_DIR  the folder of mint-cuda.so\n");
     mint_buf_adds(b, "  NO_COLOR          no colours when not empty\n");
     mint_buf_addf(b, "\nThe manual: man %s, man 5 mint-format (the records).\n", tool->name);
 }
 
-void mint_cli_help(struct mint_buf *b, const struct mint_tool *tool, const void *base, bool with_more)
+void mint_cli_help(struct mint_buf *b, const struct mint_tool *tool, const void *base,
+                   bool with_more)
 {
     struct mint_cli_iter it = {tool, 0, 0};
     const struct mint_opt *o;
