@@ -3,15 +3,15 @@
  * rows_body.h: the source of rows.h's tables, included by rows_ISA.c with ROWS_TABLE set to the
  * table's name. Plain C: fixed loops over 16 lanes, which the compiler turns into its vectors.
  */
-#include "rows.h"
-#include "vmath.h"
-
-#include <string.h>
-
 /* sqrt sets errno for the C library only; without this GCC keeps a scalar call in the loop. */
 #ifndef __clang__
 #pragma GCC optimize("no-math-errno", "no-trapping-math")
 #endif
+
+#include "rows.h"
+#include "vmath.h"
+
+#include <string.h>
 
 #define LANES 16
 #define BLOCK MINT_KV_PAGE
