@@ -28,7 +28,7 @@ static void policy_term(const struct mint_loss_opts *o, const struct mint_loss_i
     float used = clamp(diff, -MINT_LOG_RATIO_MAX, MINT_LOG_RATIO_MAX);
     double A = (double)in->adv;
     out->clamped = used != diff;
-    out->ratio = cpu_expf(used);
+    out->ratio = cpu_exp(used);
     double r = (double)out->ratio;
     double slope = out->clamped ? 0.0 : r; /* d r / d lp */
     double bounded = (double)clamp(out->ratio, in->clip_low, in->clip_high);
@@ -65,7 +65,7 @@ static void kl_term(enum mint_kl kind, float lp, float ref, double *k, double *d
         *k = 0.5 * d * d;
         *dk = -d;
     } else {
-        double e = (double)cpu_expf(diff);
+        double e = (double)cpu_exp(diff);
         *k = e - d - 1.0;
         *dk = 1.0 - e;
     }
