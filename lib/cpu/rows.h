@@ -12,6 +12,8 @@
 
 #include "cpu.h"
 
+#include <string.h>
+
 /* What a piece of a row of logits adds to its softmax. */
 struct cpu_chunk {
     float max;  /* the greatest logit */
@@ -74,6 +76,19 @@ struct cpu_rows {
     double (*sumsq)(const float *x, int64_t n);
 };
 
-extern const struct cpu_rows cpu_rows_portable, cpu_rows_avx2, cpu_rows_avx512;
+/* x rounded to the act type of the device. */
+static inline void cpu_to_act(const struct cpu_dev *d, void *out, const float *x, int64_t n)
+{
+    if (d->base.act_bytes == 2)
+        d->isa->rows->to_bf16((cpu_bf16 *)out, x, n);
+    else
+        memcpy(out, x, (size_t)n * sizeof *x);
+}
+
+/* An address in a buffer of the act type. */
+static inline void *cpu_act_at(const struct cpu_dev *d, const void *p, int64_t at)
+{
+    return (char *)p + (size_t)at * d->base.act_bytes;
+}
 
 #endif
