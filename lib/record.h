@@ -59,7 +59,8 @@ struct mint_sequence {
     const int32_t *tokens; /* NULL after mint_group_scan, or when the record has none */
     size_t n;
     const float *logprobs; /* n values; NULL when the record has null or none, and after scan */
-    struct mint_span tokens_raw, logprobs_raw; /* the arrays as JSON text, with their brackets */
+    const float *ref_logprobs; /* like logprobs: those of a reference policy, beside */
+    struct mint_span tokens_raw, logprobs_raw, ref_raw; /* arrays as JSON text, with brackets */
     const char *text; /* '\0'-terminated, may hold NULs: text_len; NULL if absent, and after scan */
     size_t text_len;
     bool stop;        /* stop_reason "stop" or absent; false "length" */

@@ -81,23 +81,24 @@ static int read_ids(struct mint_reader *r, mint_json_val v, enum mode mode, cons
     return got ? 0 : -1;
 }
 
-static int read_logprobs(struct mint_reader *r, enum mode mode, struct mint_sequence *s,
+static int read_logprobs(struct mint_reader *r, enum mode mode, const struct mint_sequence *s,
+                         const char *key, const float **out, struct mint_span *raw,
                          struct mint_err *err)
 {
-    mint_json_val v = mint_json_get(r->doc, s->val, "logprobs");
+    mint_json_val v = mint_json_get(r->doc, s->val, key);
     enum mint_json_type type = mint_json_type(r->doc, v);
     if (type == MINT_JSON_ABSENT || type == MINT_JSON_NULL)
         return 0;
     if (type == MINT_JSON_ARRAY && mint_json_size(r->doc, v) != s->n)
         return mint_json_fail(r->doc, v, err, "has %zu values, %zu expected (one for each token)",
                               mint_json_size(r->doc, v), s->n);
-    s->logprobs_raw.p = mint_json_raw(r->doc, v, &s->logprobs_raw.n);
+    raw->p = mint_json_raw(r->doc, v, &raw->n);
     if (mode == SPANS && mint_json_is_numbers(r->doc, v) &&
-        logprobs_plainly_fine(s->logprobs_raw.p, s->logprobs_raw.n))
+        logprobs_plainly_fine(raw->p, raw->n))
         return 0;
     const float *got = logprobs(r, v, s->n, err);
     if (mode != SPANS)
-        s->logprobs = got;
+        *out = got;
     return got ? 0 : -1;
 }
 
@@ -154,7 +155,8 @@ static int read_sequence(struct mint_reader *r, enum mode mode, struct mint_sequ
     mint_json_val v = mint_json_get(r->doc, s->val, "tokens");
     if (v != MINT_JSON_NONE) {
         if (read_ids(r, v, mode, &s->tokens, &s->n, &s->tokens_raw, err) < 0 ||
-            read_logprobs(r, mode, s, err) < 0)
+            read_logprobs(r, mode, s, "logprobs", &s->logprobs, &s->logprobs_raw, err) < 0 ||
+            read_logprobs(r, mode, s, "ref_logprobs", &s->ref_logprobs, &s->ref_raw, err) < 0)
             return -1;
     } else if (mode != TEXT_ONLY) {
         return mint_record_missing(r, s->val, "tokens", err);
