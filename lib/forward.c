@@ -40,12 +40,12 @@ static size_t list_parts(struct mint_work *w, const struct mint_model_config *c,
     return n;
 }
 
-int mint_work_new(struct mint_work **out, const struct mint_model *m, const struct mint_adapter *a,
-                  int64_t rows, bool keep, struct mint_err *err)
+int mint_work_new(struct mint_work **out, const struct mint_model *m, int64_t rank, int64_t rows,
+                  bool keep, struct mint_err *err)
 {
     struct mint_work *w = mint_xcalloc(1, sizeof *w);
     struct part parts[PARTS];
-    size_t n = list_parts(w, &m->config, a ? a->config.rank : 0, parts);
+    size_t n = list_parts(w, &m->config, rank, parts);
     w->dev = m->dev;
     w->rows = rows;
     w->keep = keep;

@@ -36,7 +36,8 @@ struct mint_work {
     void *s;       /* act [rows, F] */
     void *u[MINT_MOD_LAYER_N]; /* act [rows, r]; keep */
 };
-int mint_work_new(struct mint_work **w, const struct mint_model *m, const struct mint_adapter *a, int64_t rows, bool keep, struct mint_err *err);
+/* rank: the largest of the adapters that will run; 0 without one. */
+int mint_work_new(struct mint_work **w, const struct mint_model *m, int64_t rank, int64_t rows, bool keep, struct mint_err *err);
 void mint_work_free(struct mint_work *w);
 /* Device bytes that a work of this size takes. */
 size_t mint_work_bytes(const struct mint_model *m, int64_t rank, int64_t rows, bool keep);

@@ -110,7 +110,10 @@ static int reserve(struct mint_trainer *t, int64_t rows, int64_t pages, struct m
     for (int l = 0; l <= t->model->config.layers; l++)
         TRY(alloc_f32(t, &t->x[l], rows * t->model->config.hidden, err));
     TRY(alloc_head(t, rows, err));
-    TRY(mint_work_new(&t->work, t->model, t->adapter, rows, true, err));
+    int64_t rank = t->adapter ? t->adapter->config.rank : 0;
+    if (t->ref)
+        rank = MINT_MAX(rank, t->ref->config.rank);
+    TRY(mint_work_new(&t->work, t->model, rank, rows, true, err));
     if (t->adapter)
         TRY(mint_back_new(&t->back, t->model, t->adapter, rows, err));
     float **host[] = {&t->host_lp, &t->host_ent, &t->host_ref, &t->host_dlp};
@@ -502,10 +505,10 @@ int mint_trainer_step(struct mint_trainer *t, const struct mint_datum *const *d,
 }
 
 static int forward_micro(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
-                         const struct mint_adapter *a, float *lp, struct mint_err *err)
+                         const struct mint_adapter *a, bool all, float *lp, struct mint_err *err)
 {
     struct mint_pack p;
-    mint_pack_build(&p, d, n, true, t->model->config.vocab);
+    mint_pack_build(&p, d, n, all, t->model->config.vocab);
     struct mint_batch b = batch_of(&p);
     int rc = reserve(t, p.T, p.pages_n, err);
     if (rc == 0)
@@ -523,12 +526,12 @@ static int forward_micro(struct mint_trainer *t, const struct mint_datum *const 
 }
 
 int mint_trainer_forward(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
-                         bool with_adapter, float *lp, struct mint_err *err)
+                         const struct mint_adapter *adapter, bool all, float *lp,
+                         struct mint_err *err)
 {
-    const struct mint_adapter *a = with_adapter ? t->adapter : t->ref;
     for (size_t at = 0; at < n;) {
         size_t k = mint_pack_fit(d + at, n - at, t->o.micro_tokens);
-        TRY(forward_micro(t, d + at, k, a, lp, err));
+        TRY(forward_micro(t, d + at, k, adapter, all, lp, err));
         for (size_t i = 0; i < k; i++)
             lp += d[at + i]->n;
         at += k;

@@ -39,7 +39,7 @@ struct mint_step_stats {
 };
 
 struct mint_trainer;
-/* adapter is trained in place. ref: the KL reference's adapter, NULL: the base. Both outlive the trainer. */
+/* adapter is trained in place; NULL: forward passes only. ref: the KL reference's adapter, NULL: the base. Both outlive the trainer. */
 int mint_trainer_new(struct mint_trainer **t, struct mint_model *m, struct mint_adapter *adapter,
                      const struct mint_adapter *ref, const struct mint_train_opts *o,
                      struct mint_err *err);
@@ -59,8 +59,9 @@ int mint_trainer_check(const struct mint_train_opts *o, const struct mint_datum 
 int mint_trainer_step(struct mint_trainer *t, const struct mint_datum *const *d, size_t n, double lr,
                       struct mint_step_stats *s, struct mint_err *err);
 
-/* lp of every position of every datum, in order: lp holds the sum of their lengths. Positions whose target is outside the vocabulary get NaN.
- * with_adapter false: the reference. */
-int mint_trainer_forward(struct mint_trainer *t, const struct mint_datum *const *d, size_t n, bool with_adapter, float *lp, struct mint_err *err);
+/* lp of positions of all datums, in order: lp holds the sum of their lengths. all: every position whose target is in the
+ * vocabulary, else those with weight != 0; the others get NaN. adapter NULL: the base. */
+int mint_trainer_forward(struct mint_trainer *t, const struct mint_datum *const *d, size_t n, const struct mint_adapter *adapter,
+                         bool all, float *lp, struct mint_err *err);
 
 #endif
