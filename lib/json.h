@@ -18,7 +18,7 @@
 #include "buf.h"
 #include "err.h"
 
-#define MINT_JSON_DEPTH 512
+#define MINT_JSON_DEPTH 128
 #define MINT_JSON_NONE (-1)
 
 typedef int mint_json_val;
