@@ -6,11 +6,12 @@
  * and empty ones too, borders anywhere; CR LF, a BOM at the very start, no newline at the end, blank lines
  * (skipped, but counted) are taken. A frame that ends early ("input ends inside a zstd frame: its writer
  * did not finish"), a wrong checksum, or bytes after the last frame are errors. Windows up to 2 GiB
- * (--long=31) are read. Memory: one line and zstd's window.
+ * (--long=31) are read. A line over MINT_LINE_MAX is refused. Memory: one line and zstd's window.
  *
  * Writing: ONE zstd frame, level 1, content checksum, ended only by commit. flush ends a block, so that
  * a reader downstream gets what was written so far. A writer that is aborted, or whose process dies,
- * leaves an unfinished frame, which every reader refuses.
+ * leaves an unfinished frame, which every reader refuses: the magic number goes out at open, so this
+ * holds from the first byte on.
  * One stream belongs to one thread.
  */
 #ifndef MINT_ZIO_H
@@ -18,6 +19,8 @@
 
 #include "base.h"
 #include "err.h"
+
+#define MINT_LINE_MAX ((size_t)256 << 20) /* bytes of one line, decompressed */
 
 struct mint_in;
 /* path "-" is stdin. */
