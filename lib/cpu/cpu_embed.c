@@ -14,19 +14,6 @@ struct embed {
     int64_t T, grain;
 };
 
-/* From panels [K/2][32][2]: an element at a time. */
-static void from_panels(float *x, const struct mint_weight *w, int64_t id)
-{
-    const size_t base = (size_t)(id / CPU_PANEL) * w->panel_elems + (size_t)(id % CPU_PANEL) * 2;
-
-    for (int64_t k = 0; k < w->K; k++) {
-        const size_t at = base + (size_t)(k / 2) * 2 * CPU_PANEL + (size_t)(k % 2);
-
-        x[k] = w->type == MINT_BF16 ? cpu_bf16_to_f32(((const cpu_bf16 *)w->packed)[at])
-                                    : ((const float *)w->packed)[at];
-    }
-}
-
 static void embed_rows(void *ctx, int64_t item, int thread)
 {
     const struct embed *e = ctx;
@@ -39,9 +26,7 @@ static void embed_rows(void *ctx, int64_t item, int thread)
 
         if (id < 0 || id >= e->w->N)
             MINT_BUG("embed: id %lld of %lld", (long long)id, (long long)e->w->N);
-        if (!e->w->rows)
-            from_panels(x, e->w, id);
-        else if (e->w->type == MINT_BF16)
+        if (e->w->type == MINT_BF16)
             e->rows->to_f32(x, (const cpu_bf16 *)e->w->rows + id * K, K);
         else
             memcpy(x, (const float *)e->w->rows + id * K, (size_t)K * sizeof *x);

@@ -326,8 +326,8 @@ static void chunk(struct cpu_chunk *out, const float *x, int64_t n, bool want_de
         d[l] += want_dev ? e * (y > -128.0f ? y : -128.0f) : 0.0f;
     }
     out->max = top;
-    out->sum = fold_sum(a);
-    out->dev = fold_sum(d);
+    out->sum = top > -INFINITY ? fold_sum(a) : 0.0f;
+    out->dev = top > -INFINITY ? fold_sum(d) : 0.0f;
 }
 
 static void dlogits(void *out, bool bf16, const float *x, float lse, float dlp, int64_t target,
