@@ -10,7 +10,7 @@
 #include "mem.h"
 
 #define FILE_MAX ((size_t)64 << 20)
-#define PREFIX "base_model.model."
+#define PREFIX   "base_model.model."
 
 static const struct {
     unsigned bit;
@@ -22,13 +22,14 @@ static const struct {
     {MINT_ADAPTER_DOWN, "mlp.down_proj"}, {MINT_ADAPTER_HEAD, "lm_head"},
 };
 #define ATTN 15u
-#define MLP 112u
+#define MLP  112u
 
 unsigned mint_adapter_modules(const struct mint_adapter_config *c)
 {
     if (c->modules)
         return c->modules;
-    return (c->attn ? ATTN : 0) | (c->mlp ? MLP : 0) | (c->unembed ? (unsigned)MINT_ADAPTER_HEAD : 0);
+    return (c->attn ? ATTN : 0) | (c->mlp ? MLP : 0) |
+           (c->unembed ? (unsigned)MINT_ADAPTER_HEAD : 0);
 }
 
 const char *mint_adapter_module_name(unsigned bit)
@@ -110,25 +111,40 @@ static bool is_off(const struct doc *d, mint_json_val v)
 
 static int check_features(const struct doc *d, struct mint_err *err)
 {
-    static const char *const off[] = {
-        "use_rslora",  "use_dora",      "lora_bias",       "fan_in_fan_out",    "modules_to_save",
-        "rank_pattern", "alpha_pattern", "exclude_modules", "layers_to_transform", "layer_replication",
-        "trainable_token_indices", "target_parameters", "use_qalora", "alora_invocation_tokens",
-        "corda_config", "eva_config", "loftq_config", "ensure_weight_tying"};
+    static const char *const off[] = {"use_rslora",
+                                      "use_dora",
+                                      "lora_bias",
+                                      "fan_in_fan_out",
+                                      "modules_to_save",
+                                      "rank_pattern",
+                                      "alpha_pattern",
+                                      "exclude_modules",
+                                      "layers_to_transform",
+                                      "layer_replication",
+                                      "trainable_token_indices",
+                                      "target_parameters",
+                                      "use_qalora",
+                                      "alora_invocation_tokens",
+                                      "corda_config",
+                                      "eva_config",
+                                      "loftq_config",
+                                      "ensure_weight_tying"};
     for (size_t i = 0; i < MINT_ARRAY_LEN(off); i++)
         if (!is_off(d, mint_json_get(d->j, 0, off[i])))
             return bad(d, off[i], "is in use, which is not supported", err);
     mint_json_val v = mint_json_get(d->j, 0, "bias");
     if (!is_off(d, v) && !is_text(d, v, "none"))
         return bad(d, "bias", "is not \"none\"; trained biases are not supported", err);
-    /* These initialisations subtract from the base weights, so the adapter alone is not the model. */
+    /* These initialisations subtract from the base weights, so the adapter alone is not the model.
+     */
     static const char *const changed[] = {"pissa", "olora", "loftq", "corda"};
     char *init = mint_json_strdup(d->j, mint_json_get(d->j, 0, "init_lora_weights"));
     bool touched = false;
     for (size_t i = 0; init && i < MINT_ARRAY_LEN(changed); i++)
         touched |= !strncmp(init, changed[i], strlen(changed[i]));
     free(init);
-    return touched ? bad(d, "init_lora_weights", "changes the base weights; not supported", err) : 0;
+    return touched ? bad(d, "init_lora_weights", "changes the base weights; not supported", err)
+                   : 0;
 }
 
 static int add_target(const struct doc *d, const char *name, struct mint_adapter_config *c,
@@ -144,10 +160,11 @@ static int add_target(const struct doc *d, const char *name, struct mint_adapter
         c->modules |= modules[i].bit;
         return 0;
     }
-    return mint_fail(err, MINT_EMODEL,
-                     "%s: target module \"%s\" is not supported; supported are q_proj, k_proj, v_proj, "
-                     "o_proj, gate_proj, up_proj, down_proj and lm_head",
-                     d->path, name);
+    return mint_fail(
+        err, MINT_EMODEL,
+        "%s: target module \"%s\" is not supported; supported are q_proj, k_proj, v_proj, "
+        "o_proj, gate_proj, up_proj, down_proj and lm_head",
+        d->path, name);
 }
 
 static int read_targets(const struct doc *d, struct mint_adapter_config *c, struct mint_err *err)
@@ -263,11 +280,13 @@ static int check_tensor(const struct mint_checkpoint *c, const struct mint_st_te
                          "target_modules",
                          t->name);
     if (t->dtype == MINT_DTYPE_OTHER)
-        return mint_fail(err, MINT_EMODEL, "tensor \"%s\" is of type %s; supported are F32, BF16 and F16",
-                         t->name, t->dtype_text);
+        return mint_fail(err, MINT_EMODEL,
+                         "tensor \"%s\" is of type %s; supported are F32, BF16 and F16", t->name,
+                         t->dtype_text);
     if (t->ndim != 2 || t->shape[which == 'A' ? 0 : 1] != c->config.rank)
-        return mint_fail(err, MINT_EMODEL, "tensor \"%s\" is %s, but adapter_config.json says r = %d",
-                         t->name, mint_shape_text(t->ndim, t->shape, shape), c->config.rank);
+        return mint_fail(err, MINT_EMODEL,
+                         "tensor \"%s\" is %s, but adapter_config.json says r = %d", t->name,
+                         mint_shape_text(t->ndim, t->shape, shape), c->config.rank);
     struct mint_buf partner = MINT_BUF_INIT;
     mint_buf_addf(&partner, PREFIX "%.*s.lora_%c.weight", (int)n, module, which == 'A' ? 'B' : 'A');
     bool found = mint_st_find(c->adapter, partner.data) != NULL;
@@ -289,9 +308,10 @@ static int check_targets_used(const struct mint_checkpoint *c, struct mint_err *
     }
     for (size_t i = 0; i < MINT_ARRAY_LEN(modules); i++)
         if (modules[i].bit & c->config.modules & ~seen)
-            return mint_fail(err, MINT_EMODEL,
-                             "adapter_config.json names %s in target_modules, but there is no tensor for it",
-                             leaf(modules[i].name));
+            return mint_fail(
+                err, MINT_EMODEL,
+                "adapter_config.json names %s in target_modules, but there is no tensor for it",
+                leaf(modules[i].name));
     return 0;
 }
 
@@ -336,7 +356,8 @@ static int check_moment(const struct mint_st *opt, const struct mint_st_tensor *
         rc = mint_fail(err, MINT_EMODEL, "tensor \"%s\" is missing", name.data);
     else if (m->dtype != MINT_F32 || m->ndim != 2 || m->shape[0] != t->shape[0] ||
              m->shape[1] != t->shape[1])
-        rc = mint_fail(err, MINT_EMODEL, "tensor \"%s\" does not match the adapter's tensor", name.data);
+        rc = mint_fail(err, MINT_EMODEL, "tensor \"%s\" does not match the adapter's tensor",
+                       name.data);
     mint_buf_release(&name);
     return rc;
 }
@@ -397,7 +418,8 @@ static int read_state(const struct doc *d, struct mint_checkpoint *c, struct min
     if (!mint_json_int(d->j, mint_json_get(d->j, 0, "format"), &format) || format != 1)
         return bad(d, "format", "is not 1: written by another version", err);
     if (get_count(d, "step", &s->step, err) || get_count(d, "tokens", &s->tokens, err) ||
-        get_digest(d, "base", false, s->base, err) || get_digest(d, "parent", true, s->parent, err) ||
+        get_digest(d, "base", false, s->base, err) ||
+        get_digest(d, "parent", true, s->parent, err) ||
         get_digest(d, "adapter", false, adapter, err) ||
         get_digest(d, "datums", true, s->datums, err) ||
         get_digest(d, "options_sha256", true, s->options, err))

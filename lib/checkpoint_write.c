@@ -49,8 +49,8 @@ static void put_digest(struct mint_buf *b, const char *key, const char *digest)
 static void state_json(const struct mint_trainer_state *s, const char *adapter, const char *metrics,
                        struct mint_buf *b)
 {
-    mint_buf_addf(b, "{\n  \"format\": 1,\n  \"step\": %lld,\n  \"tokens\": %lld", (long long)s->step,
-                  (long long)s->tokens);
+    mint_buf_addf(b, "{\n  \"format\": 1,\n  \"step\": %lld,\n  \"tokens\": %lld",
+                  (long long)s->step, (long long)s->tokens);
     put_digest(b, "base", s->base);
     put_digest(b, "parent", s->parent);
     put_digest(b, "adapter", adapter);
@@ -60,7 +60,8 @@ static void state_json(const struct mint_trainer_state *s, const char *adapter, 
     mint_buf_addf(b, ",\n  \"metrics\": %s\n}\n", metrics ? metrics : "{}");
 }
 
-static int write_text(const char *dir, const char *name, const struct mint_buf *b, struct mint_err *err)
+static int write_text(const char *dir, const char *name, const struct mint_buf *b,
+                      struct mint_err *err)
 {
     char *path = mint_fs_join(dir, name);
     int rc = mint_fs_write_file(path, b->data, b->len, err);
@@ -149,8 +150,8 @@ static int fill_dir(const char *dir, const struct mint_adapter_config *config,
 
 int mint_checkpoint_write(const char *dir, bool force, const struct mint_adapter_config *config,
                           const struct mint_trainer_state *state,
-                          const struct mint_checkpoint_tensor *t, size_t n, const char *metrics_json,
-                          char *fingerprint, struct mint_err *err)
+                          const struct mint_checkpoint_tensor *t, size_t n,
+                          const char *metrics_json, char *fingerprint, struct mint_err *err)
 {
     struct mint_tmpdir tmp;
     char digest[72];

@@ -52,8 +52,8 @@ static bool missing(const struct reader *r, mint_json_val v)
 }
 
 /* Absent or null: keeps *out, which is an error if it is negative. */
-static int get_int(const struct reader *r, mint_json_val obj, const char *key, int64_t lo, int64_t hi,
-                   int32_t *out)
+static int get_int(const struct reader *r, mint_json_val obj, const char *key, int64_t lo,
+                   int64_t hi, int32_t *out)
 {
     mint_json_val v = mint_json_get(r->j, obj, key);
     int64_t x;
@@ -62,8 +62,8 @@ static int get_int(const struct reader *r, mint_json_val obj, const char *key, i
     if (!mint_json_int(r->j, v, &x))
         return bad(r, key, "is not an integer");
     if (x < lo || x > hi)
-        return mint_fail(r->err, MINT_EMODEL, "%s: \"%s\" is %lld; it must be from %lld to %lld", r->path,
-                         key, (long long)x, (long long)lo, (long long)hi);
+        return mint_fail(r->err, MINT_EMODEL, "%s: \"%s\" is %lld; it must be from %lld to %lld",
+                         r->path, key, (long long)x, (long long)lo, (long long)hi);
     *out = (int32_t)x;
     return 0;
 }
@@ -135,16 +135,17 @@ static int read_sizes(const struct reader *r, struct mint_model_config *c)
         return -1;
     if (c->heads % c->kv_heads)
         return mint_fail(r->err, MINT_EMODEL,
-                         "%s: num_attention_heads %d is not a multiple of num_key_value_heads %d", r->path,
-                         c->heads, c->kv_heads);
+                         "%s: num_attention_heads %d is not a multiple of num_key_value_heads %d",
+                         r->path, c->heads, c->kv_heads);
     c->head_dim = 0;
     if (get_int(r, 0, "head_dim", 2, 1 << 14, &c->head_dim))
         return -1;
     if (!c->head_dim && c->hidden % c->heads)
-        return mint_fail(r->err, MINT_EMODEL,
-                         "%s: hidden_size %d is not a multiple of num_attention_heads %d, and there is no "
-                         "head_dim",
-                         r->path, c->hidden, c->heads);
+        return mint_fail(
+            r->err, MINT_EMODEL,
+            "%s: hidden_size %d is not a multiple of num_attention_heads %d, and there is no "
+            "head_dim",
+            r->path, c->hidden, c->heads);
     if (!c->head_dim)
         c->head_dim = c->hidden / c->heads;
     if (c->head_dim % 2)
@@ -185,9 +186,10 @@ static int read_rope_object(const struct reader *r, mint_json_val rope, const ch
     if (type && !strcmp(type, "llama3"))
         rc = read_llama3(r, rope, c);
     else if (type && strcmp(type, "default"))
-        rc = mint_fail(r->err, MINT_EMODEL,
-                       "%s: \"%s\" of type \"%s\" is not supported; supported are default and llama3",
-                       r->path, key, type);
+        rc = mint_fail(
+            r->err, MINT_EMODEL,
+            "%s: \"%s\" of type \"%s\" is not supported; supported are default and llama3", r->path,
+            key, type);
     free(type);
     return rc;
 }
@@ -223,8 +225,9 @@ static int check_window(const struct reader *r, const struct mint_model_config *
             bool full = t && !strcmp(t, "full_attention");
             free(t);
             if (!full)
-                return bad(r, "layer_types", "holds a layer that is not \"full_attention\"; sliding "
-                                             "windows are not supported");
+                return bad(r, "layer_types",
+                           "holds a layer that is not \"full_attention\"; sliding "
+                           "windows are not supported");
         }
         return 0;
     }
@@ -345,7 +348,8 @@ static void read_bos(const struct reader *r, struct mint_model_config *c)
         c->bos = (int32_t)id;
 }
 
-/* Optional; its stop ids count beside config.json's: files disagree, and a base model may end with either. */
+/* Optional; its stop ids count beside config.json's: files disagree, and a base model may end with
+ * either. */
 static int read_generation(struct mint_model_config *c, const char *dir, struct mint_err *err)
 {
     char *path = mint_fs_join(dir, "generation_config.json");

@@ -28,7 +28,8 @@ struct mint_model_config {
         double factor, low_freq_factor, high_freq_factor;
         int32_t original_max_positions;
     } rope_scaling;
-    int32_t eos[MINT_MAX_EOS]; /* union of generation_config.json's and config.json's eos_token_id */
+    int32_t
+        eos[MINT_MAX_EOS]; /* union of generation_config.json's and config.json's eos_token_id */
     int32_t eos_n;
     int32_t bos;          /* -1: none */
     char torch_dtype[16]; /* "dtype" or "torch_dtype" as written, "" if absent; for exports */

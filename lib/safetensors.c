@@ -12,7 +12,7 @@
 #include "num.h"
 
 #define HEADER_MAX (100u * 1000 * 1000) /* the reference implementation's limit */
-#define PIECE ((size_t)16 << 20)        /* bytes a piece of the fingerprint */
+#define PIECE      ((size_t)16 << 20)   /* bytes a piece of the fingerprint */
 
 struct st_file {
     struct mint_map map;
@@ -61,9 +61,9 @@ static size_t element_bytes(const char *text)
     static const struct {
         const char *name;
         size_t bytes;
-    } known[] = {{"F32", 4}, {"BF16", 2}, {"F16", 2}, {"F64", 8}, {"I64", 8},     {"U64", 8},
-                 {"I32", 4}, {"U32", 4},  {"I16", 2}, {"U16", 2}, {"I8", 1},      {"U8", 1},
-                 {"C64", 8}, {"BOOL", 1}, {"F8_E4M3", 1},         {"F8_E5M2", 1}, {"F8_E8M0", 1}};
+    } known[] = {{"F32", 4}, {"BF16", 2}, {"F16", 2},     {"F64", 8},     {"I64", 8},    {"U64", 8},
+                 {"I32", 4}, {"U32", 4},  {"I16", 2},     {"U16", 2},     {"I8", 1},     {"U8", 1},
+                 {"C64", 8}, {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}};
     for (size_t i = 0; i < MINT_ARRAY_LEN(known); i++)
         if (!strcmp(text, known[i].name))
             return known[i].bytes;
@@ -142,20 +142,23 @@ static int read_tensor(struct mint_st *st, const struct mint_json *j, mint_json_
         return mint_fail(err, MINT_EFORMAT,
                          "tensor \"%s\": \"data_offsets\" is not a list of two positions", t->name);
     if (at[1] < at[0])
-        return mint_fail(err, MINT_EFORMAT, "tensor \"%s\": data_offsets run backwards (%lld, %lld)",
-                         t->name, (long long)at[0], (long long)at[1]);
+        return mint_fail(err, MINT_EFORMAT,
+                         "tensor \"%s\": data_offsets run backwards (%lld, %lld)", t->name,
+                         (long long)at[0], (long long)at[1]);
     if ((uint64_t)at[1] > data_bytes)
-        return mint_fail(err, MINT_ETRUNC,
-                         "tensor \"%s\" ends at byte %lld of the data, but the file holds %zu; it is "
-                         "cut short or its header is wrong",
-                         t->name, (long long)at[1], data_bytes);
+        return mint_fail(
+            err, MINT_ETRUNC,
+            "tensor \"%s\" ends at byte %lld of the data, but the file holds %zu; it is "
+            "cut short or its header is wrong",
+            t->name, (long long)at[1], data_bytes);
     t->bytes = (size_t)(at[1] - at[0]);
     t->data = data + at[0];
     size_t size = element_bytes(t->dtype_text), need;
     char shape[96];
     if (size && (!shape_bytes(t, size, &need) || need != t->bytes))
-        return mint_fail(err, MINT_EFORMAT, "tensor \"%s\": %s %s does not fit its %zu bytes", t->name,
-                         t->dtype_text, mint_shape_text(t->ndim, t->shape, shape), t->bytes);
+        return mint_fail(err, MINT_EFORMAT, "tensor \"%s\": %s %s does not fit its %zu bytes",
+                         t->name, t->dtype_text, mint_shape_text(t->ndim, t->shape, shape),
+                         t->bytes);
     return 0;
 }
 
@@ -181,8 +184,8 @@ static int check_cover(const struct mint_st_tensor *t, size_t n, const char *dat
     for (size_t i = 0; !rc && i < n; at = (const char *)order[i]->data + order[i]->bytes, i++) {
         const char *begin = order[i]->data;
         if (begin < at)
-            rc = mint_fail(err, MINT_EFORMAT, "tensors \"%s\" and \"%s\" overlap", order[i - 1]->name,
-                           order[i]->name);
+            rc = mint_fail(err, MINT_EFORMAT, "tensors \"%s\" and \"%s\" overlap",
+                           order[i - 1]->name, order[i]->name);
         else if (begin > at)
             rc = mint_fail(err, MINT_EFORMAT, "hole of %zu bytes in front of tensor \"%s\"",
                            (size_t)(begin - at), order[i]->name);
@@ -347,8 +350,9 @@ static int read_entry(struct mint_st *st, const struct mint_json *j, mint_json_v
     e->file = file ? mint_arena_strndup(&st->arena, file, strlen(file)) : NULL;
     free(file);
     if (!e->name || !e->file)
-        return mint_fail(err, MINT_EFORMAT,
-                         "\"weight_map\" holds an entry that is not a tensor name with a file name");
+        return mint_fail(
+            err, MINT_EFORMAT,
+            "\"weight_map\" holds an entry that is not a tensor name with a file name");
     if (!plain_name(e->file))
         return mint_fail(err, MINT_EFORMAT, "tensor \"%s\": shard \"%s\" is not a plain file name",
                          e->name, e->file);
@@ -393,8 +397,9 @@ static int open_shard(struct mint_st *st, const char *dir, struct index_entry *e
     st->n = rc ? st->n : kept;
     for (size_t i = 0; !rc && i < n; i++)
         if (!e[i].found)
-            rc = mint_fail(err, MINT_EFORMAT, "%s: tensor \"%s\" is missing, the index says it is here",
-                           path, e[i].name);
+            rc = mint_fail(err, MINT_EFORMAT,
+                           "%s: tensor \"%s\" is missing, the index says it is here", path,
+                           e[i].name);
     free(path);
     return rc;
 }

@@ -14,8 +14,8 @@
 #include "err.h"
 
 enum mint_dtype { MINT_F32, MINT_BF16, MINT_F16, MINT_DTYPE_OTHER };
-size_t mint_dtype_bytes(enum mint_dtype t);     /* 4, 2, 2, 0 */
-const char *mint_dtype_name(enum mint_dtype t); /* "F32", "BF16", "F16", "OTHER" */
+size_t mint_dtype_bytes(enum mint_dtype t);      /* 4, 2, 2, 0 */
+const char *mint_dtype_name(enum mint_dtype t);  /* "F32", "BF16", "F16", "OTHER" */
 const char *mint_dtype_torch(enum mint_dtype t); /* "float32", "bfloat16", "float16", "other" */
 
 #define MINT_TENSOR_DIMS 4
@@ -40,8 +40,10 @@ struct mint_st; /* one file, or all shards of an index */
 int mint_st_open(struct mint_st **st, const char *path, struct mint_err *err);
 void mint_st_close(struct mint_st *st); /* NULL is fine */
 size_t mint_st_count(const struct mint_st *st);
-const struct mint_st_tensor *mint_st_at(const struct mint_st *st, size_t i); /* sorted by name (bytes) */
-const struct mint_st_tensor *mint_st_find(const struct mint_st *st, const char *name); /* NULL if absent */
+const struct mint_st_tensor *mint_st_at(const struct mint_st *st,
+                                        size_t i); /* sorted by name (bytes) */
+const struct mint_st_tensor *mint_st_find(const struct mint_st *st,
+                                          const char *name); /* NULL if absent */
 /* The files behind the set, in name order for an index. The names are base names. */
 size_t mint_st_files(const struct mint_st *st);
 const char *mint_st_file(const struct mint_st *st, size_t i);
@@ -70,9 +72,10 @@ struct mint_st_writer;
 int mint_st_create(struct mint_st_writer **w, const char *path, struct mint_err *err);
 void mint_st_declare(struct mint_st_writer *w, const char *name, enum mint_dtype t, int ndim,
                      const int64_t *shape);
-/* The same for any type, by its text and size (a copy of a tensor that is listed but not readable). */
-void mint_st_declare_raw(struct mint_st_writer *w, const char *name, const char *dtype_text, int ndim,
-                         const int64_t *shape, size_t bytes);
+/* The same for any type, by its text and size (a copy of a tensor that is listed but not readable).
+ */
+void mint_st_declare_raw(struct mint_st_writer *w, const char *name, const char *dtype_text,
+                         int ndim, const int64_t *shape, size_t bytes);
 /* before the first data; "format" "pt" is what other readers want to see */
 void mint_st_metadata(struct mint_st_writer *w, const char *key, const char *value);
 /* the next bytes of the data section; any piece size */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conversions between float32 and the stored types, by bits: no dependence on FTZ/DAZ or on the CPU. */
+/* Conversions between float32 and the stored types, by bits: no dependence on FTZ/DAZ or on the
+ * CPU. */
 #include <string.h>
 
 #include "safetensors.h"
@@ -79,8 +80,9 @@ void mint_dtype_from_f32(enum mint_dtype t, const float *in, void *out, size_t n
 int mint_st_to_f32(const struct mint_st_tensor *t, float *out, struct mint_err *err)
 {
     if (t->dtype == MINT_DTYPE_OTHER)
-        return mint_fail(err, MINT_EMODEL, "tensor \"%s\" is of type %s; only F32, BF16 and F16 are read",
-                         t->name, t->dtype_text);
+        return mint_fail(err, MINT_EMODEL,
+                         "tensor \"%s\" is of type %s; only F32, BF16 and F16 are read", t->name,
+                         t->dtype_text);
     mint_dtype_to_f32(t->dtype, t->data, out, t->bytes / mint_dtype_bytes(t->dtype));
     return 0;
 }

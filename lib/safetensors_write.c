@@ -38,8 +38,8 @@ int mint_st_create(struct mint_st_writer **out, const char *path, struct mint_er
     return 0;
 }
 
-void mint_st_declare_raw(struct mint_st_writer *w, const char *name, const char *dtype_text, int ndim,
-                         const int64_t *shape, size_t bytes)
+void mint_st_declare_raw(struct mint_st_writer *w, const char *name, const char *dtype_text,
+                         int ndim, const int64_t *shape, size_t bytes)
 {
     if (w->begun || ndim > MINT_TENSOR_DIMS)
         MINT_BUG("tensor \"%s\" declared late or with %d dimensions", name, ndim);

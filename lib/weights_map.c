@@ -121,14 +121,14 @@ static int check_one(const struct mint_st *st, const struct mint_weight_spec *s,
         return mint_fail(err, MINT_EMODEL, "%s: tensor \"%s\" %s is missing", dir, s->name, want);
     if (t->dtype == MINT_DTYPE_OTHER)
         return mint_fail(err, MINT_EMODEL,
-                         "%s: tensor \"%s\" is of type %s; supported are F32, BF16 and F16", dir, s->name,
-                         t->dtype_text);
+                         "%s: tensor \"%s\" is of type %s; supported are F32, BF16 and F16", dir,
+                         s->name, t->dtype_text);
     bool same = t->ndim == s->ndim;
     for (int d = 0; same && d < s->ndim; d++)
         same = t->shape[d] == s->shape[d];
     if (!same)
-        return mint_fail(err, MINT_EMODEL, "%s: tensor \"%s\" is %s, but config.json asks for %s", dir,
-                         s->name, mint_shape_text(t->ndim, t->shape, found), want);
+        return mint_fail(err, MINT_EMODEL, "%s: tensor \"%s\" is %s, but config.json asks for %s",
+                         dir, s->name, mint_shape_text(t->ndim, t->shape, found), want);
     return 0;
 }
 
@@ -149,12 +149,12 @@ static int check_extra(const struct mint_st *st, const struct mint_model_config 
 {
     for (size_t i = 0; i < mint_st_count(st); i++) {
         const char *name = mint_st_at(st, i)->name;
-        if (bsearch(&name, names, n, sizeof *names, by_text) || ends_with(name, ".rotary_emb.inv_freq") ||
-            (c->tied && !strcmp(name, "lm_head.weight")))
+        if (bsearch(&name, names, n, sizeof *names, by_text) ||
+            ends_with(name, ".rotary_emb.inv_freq") || (c->tied && !strcmp(name, "lm_head.weight")))
             continue;
         return mint_fail(err, MINT_EMODEL,
-                         "%s: tensor \"%s\" has no place in a %s model with this config.json", dir, name,
-                         c->arch);
+                         "%s: tensor \"%s\" has no place in a %s model with this config.json", dir,
+                         name, c->arch);
     }
     return 0;
 }
