@@ -9,6 +9,7 @@ struct mint_sha256 {
     uint32_t h[8];
     uint64_t bytes;
     uint8_t block[64];
+    bool fast; /* the CPU has the SHA extensions */
 };
 void mint_sha256_init(struct mint_sha256 *s);
 void mint_sha256_add(struct mint_sha256 *s, const void *p, size_t n);

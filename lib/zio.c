@@ -92,7 +92,11 @@ static int detect(struct mint_in *in, struct mint_err *err)
         {"\xff\xfe", 2, "is UTF-16 text; convert it to UTF-8 first (iconv -f UTF-16)"},
         {"\xfe\xff", 2, "is UTF-16 text; convert it to UTF-8 first (iconv -f UTF-16)"},
     };
-    if (fill_raw(in, 8, err) < 0)
+    /* no more than needed: behind a pipe somebody may wait for the answer to a short first line */
+    if (fill_raw(in, 1, err) < 0)
+        return -1;
+    bool text = in->raw_n == 0 || in->raw[0] == '{' || (unsigned char)in->raw[0] <= ' ';
+    if (!text && fill_raw(in, 5, err) < 0)
         return -1;
     size_t agree = frame_prefix(in->raw, in->raw_n);
     /* "(" or "P" alone is text, the first two bytes of a magic number are a frame that was cut */
@@ -125,6 +129,11 @@ int mint_in_open(struct mint_in **out, const char *path, struct mint_err *err)
     in->raw = mint_xmalloc(CHUNK);
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         in->size = (uint64_t)st.st_size;
+    else if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        mint_fail(err, MINT_EIO, "%s is a folder", in->name);
+        mint_in_close(in);
+        return -1;
+    }
     posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     *out = in;
     return 0;
@@ -181,17 +190,15 @@ static int decompress(struct mint_in *in, struct mint_err *err)
         size_t left = ZSTD_decompressStream(in->dstream, &to, &from);
         if (ZSTD_isError(left))
             return fail_zstd(in, left, err);
-        bool moved = from.pos > in->raw_at || to.pos > in->n;
+        bool came = to.pos > in->n;
         in->raw_at = from.pos;
+        in->n = to.pos;
         if (left == 0)
             in->in_frame = false;
-        bool came = to.pos > in->n;
-        in->n = to.pos;
         if (came || left == 0)
             return 1;
-        if (moved && in->raw_at < in->raw_n)
+        if (in->raw_at < in->raw_n)
             continue;
-        in->raw_at = in->raw_n = 0;
         if (fill_raw(in, 1, err) < 0)
             return -1;
         if (in->raw_n == 0)
@@ -227,7 +234,7 @@ static int fill_text(struct mint_in *in, struct mint_err *err)
     if (in->n > MINT_LINE_MAX)
         return fail_line(in, MINT_EFORMAT, err, "line is longer than 256 MiB");
     if (in->cap - in->n < CHUNK) {
-        in->cap = MINT_MAX(2 * in->cap, 2 * CHUNK);
+        in->cap = MINT_MIN(2 * in->cap, MINT_LINE_MAX + 2 * CHUNK);
         in->text = mint_xrealloc(in->text, in->cap);
     }
     return in->zstd ? decompress(in, err) : read_plain(in, err);
@@ -271,9 +278,6 @@ static bool is_blank(const char *s, size_t n)
 
 static int start(struct mint_in *in, struct mint_err *err)
 {
-    struct stat st;
-    if (fstat(in->fd, &st) == 0 && S_ISDIR(st.st_mode))
-        return mint_fail(err, MINT_EIO, "%s is a folder", in->name);
     in->cap = 2 * CHUNK;
     in->text = mint_xmalloc(in->cap);
     return detect(in, err);
