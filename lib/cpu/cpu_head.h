@@ -42,16 +42,21 @@ static inline int64_t cpu_head_blocks(int64_t T)
     return (T + HEAD_ROWS - 1) / HEAD_ROWS;
 }
 
-/* a = a and b; chunks without any finite logit count as nothing. */
+/* a = a and b; chunks of -inf alone count as nothing, a NaN stays. */
 static inline void cpu_chunk_add(struct cpu_chunk *a, const struct cpu_chunk *b)
 {
     const float top = b->max > a->max ? b->max : a->max;
     const float fa = cpu_exp(a->max - top), fb = cpu_exp(b->max - top);
 
-    if (b->max == -INFINITY)
+    if (top == -INFINITY || b->max == -INFINITY) { /* b->sum is 0, or NaN */
+        a->sum += b->sum;
         return;
+    }
     if (a->max == -INFINITY) {
+        const float nothing = a->sum;
+
         *a = *b;
+        a->sum += nothing;
         return;
     }
     a->dev = fa * (a->dev + (a->max - top) * a->sum) + fb * (b->dev + (b->max - top) * b->sum);

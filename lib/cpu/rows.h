@@ -16,9 +16,9 @@
 
 /* What a piece of a row of logits adds to its softmax. */
 struct cpu_chunk {
-    float max;  /* the greatest logit */
-    float sum;  /* sum of e^(x - max) */
-    float dev;  /* sum of e^(x - max) (x - max), for the entropy */
+    float max; /* the greatest logit */
+    float sum; /* sum of e^(x - max); NaN if there is a NaN */
+    float dev; /* sum of e^(x - max) (x - max), for the entropy */
 };
 
 struct cpu_rows {
@@ -70,7 +70,9 @@ struct cpu_rows {
                     int64_t n);
     /* y = (x - max) * inv, w = e^y; returns the sum of w. */
     float (*weights)(float *y, float *w, const float *x, float max, float inv, int64_t n);
-    float (*max)(const float *x, int64_t n); /* -inf when n is 0; NaN elements may be passed over */
+    float (*max)(const float *x, int64_t n); /* -inf when n is 0; passes over NaN */
+    /* at0 + i for every x[i] >= least, ascending, to ids; returns how many. */
+    int64_t (*at_least)(int32_t *ids, const float *x, int64_t n, float least, int32_t at0);
 
     void (*adam)(float *p, float *m, float *v, const float *g, int64_t n, const struct mint_adam *a);
     double (*sumsq)(const float *x, int64_t n);

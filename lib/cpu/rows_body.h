@@ -326,8 +326,14 @@ static void chunk(struct cpu_chunk *out, const float *x, int64_t n, bool want_de
         d[l] += want_dev ? e * (y > -128.0f ? y : -128.0f) : 0.0f;
     }
     out->max = top;
-    out->sum = top > -INFINITY ? fold_sum(a) : 0.0f;
-    out->dev = top > -INFINITY ? fold_sum(d) : 0.0f;
+    out->sum = fold_sum(a);
+    out->dev = fold_sum(d);
+    if (top > -INFINITY)
+        return;
+    out->sum = out->dev = 0.0f; /* only -inf, or NaN: -inf - -inf above told nothing */
+    for (i = 0; i < n; i++)
+        if (x[i] != x[i])
+            out->sum = x[i];
 }
 
 static void dlogits(void *out, bool bf16, const float *x, float lse, float dlp, int64_t target,
@@ -362,6 +368,25 @@ static float weights(float *restrict y, float *restrict w, const float *restrict
     for (int l = 0; i + l < n; l++)
         a[l] += w[i + l];
     return fold_sum(a);
+}
+
+static int64_t at_least(int32_t *ids, const float *x, int64_t n, float least, int32_t at0)
+{
+    int64_t k = 0, i = 0;
+
+    for (; i + LANES <= n; i += LANES) {
+        int any = 0;
+
+        for (int l = 0; l < LANES; l++)
+            any |= x[i + l] >= least;
+        for (int l = 0; any && l < LANES; l++)
+            if (x[i + l] >= least)
+                ids[k++] = at0 + (int32_t)i + l;
+    }
+    for (; i < n; i++)
+        if (x[i] >= least)
+            ids[k++] = at0 + (int32_t)i;
+    return k;
 }
 
 /* --- optimiser. */
@@ -416,6 +441,7 @@ const struct cpu_rows ROWS_TABLE = {
     .dlogits = dlogits,
     .weights = weights,
     .max = row_max,
+    .at_least = at_least,
     .adam = adam,
     .sumsq = sumsq,
 };
