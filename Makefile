@@ -48,6 +48,8 @@ ALL_LDFLAGS = -Wl,--as-needed -Wl,--gc-sections $(SANFLAGS) -fopenmp $(LDFLAGS)
 LIBS := -lzstd -lpcre2-8 -lutf8proc -lm -ldl
 
 Q := $(if $(V),,@)
+# For the targets that people type alone, all cores; under make -jN, what make has to give.
+PARALLEL = $(MAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 say = $(if $(V),,@echo '  $(1) $@')
 
 # ---- what there is ---------------------------------------------------------------------------------------------------
@@ -223,8 +225,8 @@ test-programs: all $(UNIT_BIN) $(FUZZ_BIN) $(INJECT:%=$(B)/tests/inject/%.so)
 # test installs what is missing, builds both flavours, runs everything and ends with the sum.
 test: ## everything: lint, then unit, fuzz corpora and end to end, plain and under ASan+UBSan; one count at the end
 	@$(MAKE) deps
-	@$(MAKE) test-programs
-	@$(MAKE) test-programs SAN=1
+	@$(PARALLEL) test-programs
+	@$(PARALLEL) test-programs SAN=1
 	@tests/run build/release lint unit fuzz e2e build/san unit fuzz e2e
 lint: all ## layers, sizes, banned calls, exported names, scripts, pages
 	@tests/run $(B) lint
@@ -233,7 +235,7 @@ test-unit: test-programs ## unit tests and fuzz corpora
 test-e2e: test-programs ## end-to-end tests (FILES='tests/e2e/10*' runs some)
 	@tests/run $(B) $(if $(FILES),$(FILES),e2e)
 test-san: ## unit tests, fuzz corpora and end-to-end tests under ASan+UBSan
-	@$(MAKE) test-programs SAN=1
+	@$(PARALLEL) test-programs SAN=1
 	@tests/run build/san unit fuzz e2e
 
 # ---- the rest --------------------------------------------------------------------------------------------------------
@@ -241,7 +243,7 @@ test-san: ## unit tests, fuzz corpora and end-to-end tests under ASan+UBSan
 .PHONY: demo bench fuzz format install uninstall dist clean help
 demo: ## install what is missing, build, and watch a tiny model learn (about three minutes)
 	@$(MAKE) deps-build
-	@$(MAKE) all
+	@$(PARALLEL) all
 	@pipelines/demo/run.sh
 
 bench: all $(BENCH:%=$(B)/tests/bench/%) ## measure this machine (prints ratios)

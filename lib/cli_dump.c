@@ -68,6 +68,12 @@ static void add_mdoc_option(struct mint_buf *b, const struct mint_opt *o, const 
         mint_buf_addf(b, " Ar \\&%s", arg.data);
     mint_buf_addc(b, '\n');
     add_mdoc_help(b, o->help);
+    if (mint_cli_many_choices(o)) {
+        struct mint_buf list = MINT_BUF_INIT;
+        mint_cli_choices_text(&list, o);
+        add_mdoc_text(b, list.data);
+        mint_buf_release(&list);
+    }
     if (o->more)
         add_mdoc_text(b, o->more);
     if (def.len && !mint_cli_default_on(o, base)) {

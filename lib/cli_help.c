@@ -20,14 +20,36 @@
 #define TEXT_WIDTH 96 /* columns that --help uses at most */
 #define NAME_WIDTH 30 /* an option longer than this pushes its text to the right */
 
+/* More than fits beside the option: they are listed below it. */
+#define CHOICES_WIDTH 36
+
+static void add_choices(struct mint_buf *b, const struct mint_opt *o, const char *gap)
+{
+    for (int i = 0; o->choices[i]; i++)
+        mint_buf_addf(b, "%s%s", i ? gap : "", o->choices[i]);
+}
+
+bool mint_cli_many_choices(const struct mint_opt *o)
+{
+    size_t width = 0;
+    for (int i = 0; o->type == MINT_OPT_CHOICE && o->choices[i]; i++)
+        width += strlen(o->choices[i]) + 1;
+    return width > CHOICES_WIDTH;
+}
+
+void mint_cli_choices_text(struct mint_buf *b, const struct mint_opt *o)
+{
+    mint_buf_adds(b, "One of ");
+    add_choices(b, o, ", ");
+    mint_buf_addc(b, '.');
+}
+
 void mint_cli_arg_text(struct mint_buf *b, const struct mint_opt *o)
 {
-    if (o->type == MINT_OPT_CHOICE) {
-        for (int i = 0; o->choices[i]; i++)
-            mint_buf_addf(b, "%s%s", i ? "|" : "", o->choices[i]);
-    } else if (!mint_cli_is_switch(o)) {
-        mint_buf_adds(b, o->arg ? o->arg : "VALUE");
-    }
+    if (o->type == MINT_OPT_CHOICE && !mint_cli_many_choices(o))
+        add_choices(b, o, "|");
+    else if (!mint_cli_is_switch(o))
+        mint_buf_adds(b, o->arg ? o->arg : "NAME");
 }
 
 static const void *field(const struct mint_opt *o, const void *base)
@@ -123,6 +145,11 @@ static void add_option(struct mint_buf *b, const struct mint_opt *o, const void 
     if (def.len)
         mint_buf_addf(b, " [%s]", def.data);
     mint_buf_addc(b, '\n');
+    if (mint_cli_many_choices(o)) {
+        mint_buf_reset(&def);
+        mint_cli_choices_text(&def, o);
+        add_wrapped(b, def.data, 10);
+    }
     if (with_more && o->more)
         add_wrapped(b, o->more, 10);
     mint_buf_release(&left);

@@ -27,6 +27,9 @@ static inline bool mint_cli_is_switch(const struct mint_opt *o)
 
 /* How the help names the value: "N", "auto|always|never"; "" for switches. Appended to b. */
 void mint_cli_arg_text(struct mint_buf *b, const struct mint_opt *o);
+/* true for a choice among so many that the value is "NAME", and what it may be is said apart: */
+bool mint_cli_many_choices(const struct mint_opt *o);
+void mint_cli_choices_text(struct mint_buf *b, const struct mint_opt *o); /* "One of a, b, c." */
 /* The default as text, appended to b; nothing when there is none worth saying. base: the options
  * struct. */
 void mint_cli_default_text(struct mint_buf *b, const struct mint_opt *o, const void *base);

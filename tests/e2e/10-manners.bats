@@ -1,0 +1,168 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What a user may expect of every tool alike. Each test is a loop over all of them.
+load helpers
+
+# The long options of a tool whose help names the value ARG ("[A-Z].*" for all that take one).
+options_with() {
+    "$1" -h | sed -nE "s/^  (-., |    )--([a-z0-9-]+) ($2)  .*/\2/p"
+}
+
+@test "--help and -h are on stdout, with status 0" {
+    for t in $(tools); do
+        for o in --help -h; do
+            run_tool "$t" "$o"
+            expect 0
+            [[ ${lines[0]} == "usage: $t"* ]]
+            [ -z "$stderr" ]
+        done
+    done
+}
+
+@test "-h is one line an option and fits a screen; --help says more" {
+    for t in $(tools); do
+        short=$("$t" -h)
+        [ "$(wc -l <<<"$short")" -le 72 ] || fail "$t -h has $(wc -l <<<"$short") lines"
+        [ "$(wc -L <<<"$short")" -le 120 ] || fail "$t -h is $(wc -L <<<"$short") columns wide"
+        [ "$("$t" --help | wc -l)" -gt "$(wc -l <<<"$short")" ]
+        has "$("$t" --help)" "Exit status:"
+    done
+}
+
+@test "an unknown option: status 2, one line with a way out, nothing on stdout, no file" {
+    for t in $(tools); do
+        run_tool "$t" --nonsense
+        expect_error 2 "$t: unknown option '--nonsense'; try '$t --help'"
+        run_tool "$t" -o out --metrics m -% </dev/null
+        expect 2
+        [ -z "$(ls -A)" ] || fail "$t left $(ls -A)"
+    done
+}
+
+@test "a misspelt option gets the nearest one named" {
+    for t in $(tools); do
+        for o in $(options_with "$t" '[^ ].*' | awk 'length($0) > 4'); do
+            typo=${o:0:2}${o:3} # the third letter is missing
+            run_tool "$t" "--$typo"
+            expect 2
+            # another option may be as near: for instance --step and --stop
+            has "$stderr" "did you mean '--"
+        done
+    done
+}
+
+@test "an option without its value: status 2, and the kind of value is named" {
+    for t in $(tools); do
+        for o in $(options_with "$t" '[^ ].*'); do
+            run_tool "$t" "--$o"
+            expect_error 2 "'--$o' needs a value ("
+        done
+    done
+}
+
+@test "something else than a number where one is wanted: status 2, and the text is quoted" {
+    for t in $(tools); do
+        for o in $(options_with "$t" N); do
+            run_tool "$t" "--$o" 12monkeys
+            expect_error 2 "'--$o' takes a whole number, not '12monkeys'"
+        done
+    done
+}
+
+@test "a choice that is none: status 2, and the choices are named" {
+    for t in $(tools); do
+        for o in $(options_with "$t" '[a-z0-9_]+[|][^ ]*'); do
+            run_tool "$t" "--$o" none-of-them
+            expect_error 2 "'--$o' takes one of "
+        done
+    done
+}
+
+@test "a switch takes no value" {
+    for t in $(tools); do
+        run_tool "$t" --quiet=yes
+        expect_error 2 "'--quiet' takes no value"
+    done
+}
+
+@test "the environment: a bad MINT_THREADS or MINT_DEVICE is an error that names it" {
+    for t in $(tools); do
+        "$t" -h | grep -q -- --device || continue
+        MINT_THREADS=zero run_tool "$t" </dev/null
+        expect_error 2 "MINT_THREADS"
+        MINT_DEVICE=abacus run_tool "$t" </dev/null
+        expect_error 2 "MINT_DEVICE"
+    done
+}
+
+@test "a full disk or a closed stdout is status 1, and said" {
+    for t in $(tools); do
+        for o in --help -h --version --dump-options=bash; do
+            run_tool bash -c "$t $o >/dev/full"
+            expect_error 1 "$t: cannot write standard output: No space left on device"
+            run_tool bash -c "$t $o >&-"
+            expect_error 1 "$t: cannot write standard output: Bad file descriptor"
+        done
+    done
+}
+
+@test "a closed pipe ends a tool quietly, by the signal" {
+    for t in $(tools); do
+        # shellcheck disable=SC2016
+        run_tool bash -c 'exec 3> >(exec true); wait $!; '"$t"' --help >&3'
+        expect 141
+        [ -z "$stderr" ]
+    done
+}
+
+@test "no input on a terminal: usage and status 2, no waiting" {
+    command -v script >/dev/null || skip "no script(1)"
+    for t in mint-sample mint-score mint-advantage mint-train; do
+        [ -x "$MINT_BIN/$t" ] || continue
+        arg=
+        [ "$t" != mint-score ] || arg=length
+        run timeout 20 script -qec "$t $arg" /dev/null </dev/null
+        expect 2
+        has "$output" "usage: $t"
+        has "$output" "no input"
+    done
+}
+
+@test "a terminal gets no escape codes with NO_COLOR, and messages stay one line" {
+    command -v script >/dev/null || skip "no script(1)"
+    for t in $(tools); do
+        NO_COLOR=1 run script -qec "$t --nonsense" /dev/null </dev/null
+        expect 2
+        lacks "$output" $'\033'
+    done
+}
+
+@test "control bytes of the user are escaped in messages" {
+    for t in $(tools); do
+        run_tool "$t" $'--a\033[31m\nb'
+        expect 2
+        lacks "$stderr" $'\033'
+        has "$stderr" '\x1b[31m\x0a'
+    done
+}
+
+@test "TERM and INT take the unfinished output away and end by the signal" {
+    need mint-advantage
+    for sig in TERM INT HUP; do
+        mkfifo "in.$sig"
+        # In a script, background jobs ignore INT: env gives the tool the default back.
+        env --default-signal=INT mint-advantage -o out "in.$sig" 2>err &
+        pid=$!
+        exec 7>"in.$sig"
+        for _ in $(seq 100); do
+            ! compgen -G 'out.tmp-*' >/dev/null || break
+            sleep 0.05
+        done
+        kill -s "$sig" "$pid"
+        status=0
+        wait "$pid" || status=$?
+        exec 7>&-
+        [ "$status" -eq $((128 + $(kill -l "$sig"))) ] || fail "$sig: status $status"
+        no_leftovers out
+    done
+}
