@@ -149,8 +149,8 @@ static void keep_first(struct row *r, int64_t k, double mass)
     for (int64_t i = 0; i < r->kept_n; i++)
         if (bin_of(r, per_y, r->kept[i]) == b)
             r->bin_ids[n++] = r->kept[i];
-    if (n == 0)
-        return; /* all were needed */
+    if (n == 0) /* all were needed, but for rounding */
+        r->bin_ids[n++] = r->kept[r->kept_n - 1];
     sort_ids(r->x, r->bin_ids, n);
     for (int64_t i = 0; i < n; i++) {
         sum += (double)r->w[r->bin_ids[i]];
@@ -211,7 +211,7 @@ static void filter(struct row *r, const struct mint_draw *draw)
 
     if (top_k) {
         r->kept_n = r->rows->at_least(r->kept, r->x, r->n, top_k_bound(r, draw->top_k), 0);
-        keep_first(r, draw->top_k, INFINITY);
+        keep_first(r, draw->top_k, HUGE_VAL);
     } else {
         /* Ids lighter than this weigh too little together to be needed (0.999: rounding). */
         const double light = (1.0 - (double)draw->top_p) * r->total / (double)r->n * 0.999;
