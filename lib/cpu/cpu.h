@@ -105,13 +105,16 @@ void *cpu_panel_scratch(struct cpu_dev *d, int thread, size_t bytes);
 void *cpu_work(struct cpu_dev *d, size_t bytes);
 /* CPUs that this process may use: affinity and the CPU quotas of its control groups. At least 1. */
 int cpu_count(void);
+/* The quota part: membership in the form of /proc/self/cgroup, groups below mount. 0: no limit. */
+int cpu_group_limit(const char *membership, const char *mount);
 /* Large zeroed memory on huge pages where it pays; free with cpu_big_free. NULL: out of memory. */
 void *cpu_big_alloc(size_t bytes);
 void cpu_big_free(void *p);
 
 /*
  * A matrix [N, K]. Rows: row-major, row stride K elements, in the mmap or in a copy. Packed: panels of 32 rows, zero-padded to
- * whole panels and to an even K: panel i at packed + i * panel_elems. type: MINT_BF16 or MINT_F32. At least one of rows and packed is there.
+ * whole panels and to an even K: panel i at packed + i * panel_elems. type: MINT_BF16 or MINT_F32. rows is always there,
+ * packed may be NULL.
  */
 struct mint_weight {
     int64_t N, K;
@@ -121,6 +124,10 @@ struct mint_weight {
     size_t panel_elems; /* 32 * even(K) */
     void *owned_rows;   /* to free, or NULL */
 };
+
+/* tiles->pack and pack_pairs for float. */
+void cpu_pack_f32(float *p, const float *w, size_t ldw, int rows, size_t k);
+void cpu_pack_pairs_f32(float *p, const float *w, size_t ldw, size_t rows, int cols);
 
 /* Columns n0..n1-1 (n0 a multiple of 32) of y = x W^T for T rows, on the calling thread. y points at column n0; x act. scratch: this thread's number. */
 void cpu_gemm_cols(struct cpu_dev *d, int thread, float *y, size_t ldy, const void *x, size_t ldx, int64_t T, const struct mint_weight *w, int64_t n0, int64_t n1);
