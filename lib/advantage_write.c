@@ -10,7 +10,7 @@
 #include "num.h"
 
 /* The inside of an array's text without its brackets and blanks, in b. */
-static void inside(struct mint_buf *b, struct mint_span raw)
+static void inside(struct mint_buf *b, struct mint_raw raw)
 {
     mint_buf_reset(b);
     if (raw.n <= 2)
@@ -76,7 +76,7 @@ static void put_run_tensor(struct mint_buf *b, const char *key, size_t p, float 
 }
 
 static void put_raw_tensor(struct mint_adv_writer *w, struct mint_buf *b, const char *key, size_t p,
-                           struct mint_span raw, size_t n)
+                           struct mint_raw raw, size_t n)
 {
     mint_buf_adds(b, key);
     put_run(b, "0", 1, p);

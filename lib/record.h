@@ -49,7 +49,7 @@ void mint_reader_close(struct mint_reader *r);
 const char *mint_record_text(struct mint_reader *r, mint_json_val v);
 
 /* --- rollout group: what mint-sample writes and mint-score and mint-advantage read. */
-struct mint_span {
+struct mint_raw {
     const char *p; /* NULL: absent or null */
     size_t n;
 };
@@ -60,7 +60,7 @@ struct mint_sequence {
     size_t n;
     const float *logprobs; /* n values; NULL when the record has null or none, and after scan */
     const float *ref_logprobs; /* like logprobs: those of a reference policy, beside */
-    struct mint_span tokens_raw, logprobs_raw, ref_raw; /* arrays as JSON text, with brackets */
+    struct mint_raw tokens_raw, logprobs_raw, ref_raw; /* arrays as JSON text, with brackets */
     const char *text; /* '\0'-terminated, may hold NULs: text_len; NULL if absent, and after scan */
     size_t text_len;
     bool stop;        /* stop_reason "stop" or absent; false "length" */
@@ -75,7 +75,7 @@ struct mint_group {
     size_t id_raw_n; /* as JSON */
     const int32_t *prompt_tokens;
     size_t prompt_n;
-    struct mint_span prompt_raw;
+    struct mint_raw prompt_raw;
     struct mint_sequence *seqs;
     size_t nseqs;
     mint_json_val sampling; /* object or NONE */
@@ -89,6 +89,9 @@ int mint_group_read(struct mint_reader *r, bool need_tokens, struct mint_group *
 /* The same checks as with need_tokens, but numbers stay text (tokens_raw, logprobs_raw, prompt_raw)
  * and text is not unescaped: several times as fast, for mint-advantage. */
 int mint_group_scan(struct mint_reader *r, struct mint_group *g, struct mint_err *err);
+/* Text is unescaped, numbers are checked and stay text, and all but sequences may be missing: for
+ * mint-score. */
+int mint_group_text(struct mint_reader *r, struct mint_group *g, struct mint_err *err);
 
 /* --- Datum: Tinker/MinT JSON. Missing tensors are NULL. */
 struct mint_datum {

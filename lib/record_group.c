@@ -5,7 +5,7 @@
 
 #include "record.h"
 
-enum mode { TEXT_ONLY, ARRAYS, SPANS };
+enum mode { NUMBERS = 1, TEXT = 2, NEED_TOKENS = 4 };
 
 static int32_t *ints(struct mint_reader *r, mint_json_val v, size_t *n, struct mint_err *err)
 {
@@ -68,21 +68,21 @@ static bool logprobs_plainly_fine(const char *p, size_t n)
     return true;
 }
 
-static int read_ids(struct mint_reader *r, mint_json_val v, enum mode mode, const int32_t **out,
-                    size_t *n, struct mint_span *raw, struct mint_err *err)
+static int read_ids(struct mint_reader *r, mint_json_val v, unsigned mode, const int32_t **out,
+                    size_t *n, struct mint_raw *raw, struct mint_err *err)
 {
     raw->p = mint_json_raw(r->doc, v, &raw->n);
     *n = mint_json_size(r->doc, v);
-    if (mode == SPANS && mint_json_is_numbers(r->doc, v) && ids_plainly_fine(raw->p, raw->n))
+    if (!(mode & NUMBERS) && mint_json_is_numbers(r->doc, v) && ids_plainly_fine(raw->p, raw->n))
         return 0;
     const int32_t *got = ints(r, v, n, err);
-    if (mode != SPANS)
+    if (mode & NUMBERS)
         *out = got;
     return got ? 0 : -1;
 }
 
-static int read_logprobs(struct mint_reader *r, enum mode mode, const struct mint_sequence *s,
-                         const char *key, const float **out, struct mint_span *raw,
+static int read_logprobs(struct mint_reader *r, unsigned mode, const struct mint_sequence *s,
+                         const char *key, const float **out, struct mint_raw *raw,
                          struct mint_err *err)
 {
     mint_json_val v = mint_json_get(r->doc, s->val, key);
@@ -93,16 +93,16 @@ static int read_logprobs(struct mint_reader *r, enum mode mode, const struct min
         return mint_json_fail(r->doc, v, err, "has %zu values, %zu expected (one for each token)",
                               mint_json_size(r->doc, v), s->n);
     raw->p = mint_json_raw(r->doc, v, &raw->n);
-    if (mode == SPANS && mint_json_is_numbers(r->doc, v) &&
+    if (!(mode & NUMBERS) && mint_json_is_numbers(r->doc, v) &&
         logprobs_plainly_fine(raw->p, raw->n))
         return 0;
     const float *got = logprobs(r, v, s->n, err);
-    if (mode != SPANS)
+    if (mode & NUMBERS)
         *out = got;
     return got ? 0 : -1;
 }
 
-static int read_text(struct mint_reader *r, enum mode mode, struct mint_sequence *s,
+static int read_text(struct mint_reader *r, unsigned mode, struct mint_sequence *s,
                      struct mint_err *err)
 {
     mint_json_val v = mint_json_get(r->doc, s->val, "text");
@@ -111,7 +111,7 @@ static int read_text(struct mint_reader *r, enum mode mode, struct mint_sequence
         return 0;
     if (type != MINT_JSON_STRING)
         return mint_json_fail(r->doc, v, err, "must be a string");
-    if (mode == SPANS)
+    if (!(mode & TEXT))
         return 0;
     mint_buf_reset(&r->text);
     mint_buf_reserve(&r->text, 0);
@@ -147,7 +147,7 @@ static int read_ending(struct mint_reader *r, struct mint_sequence *s, struct mi
     return 0;
 }
 
-static int read_sequence(struct mint_reader *r, enum mode mode, struct mint_sequence *s,
+static int read_sequence(struct mint_reader *r, unsigned mode, struct mint_sequence *s,
                          struct mint_err *err)
 {
     if (mint_json_type(r->doc, s->val) != MINT_JSON_OBJECT)
@@ -158,7 +158,7 @@ static int read_sequence(struct mint_reader *r, enum mode mode, struct mint_sequ
             read_logprobs(r, mode, s, "logprobs", &s->logprobs, &s->logprobs_raw, err) < 0 ||
             read_logprobs(r, mode, s, "ref_logprobs", &s->ref_logprobs, &s->ref_raw, err) < 0)
             return -1;
-    } else if (mode != TEXT_ONLY) {
+    } else if (mode & NEED_TOKENS) {
         return mint_record_missing(r, s->val, "tokens", err);
     }
     return read_text(r, mode, s, err) < 0 || read_ending(r, s, err) < 0 ? -1 : 0;
@@ -181,7 +181,7 @@ static int read_id(struct mint_reader *r, struct mint_group *g, struct mint_err 
     return g->id ? 0 : mint_json_fail(r->doc, v, err, "must be a string or a number");
 }
 
-static int read_head(struct mint_reader *r, enum mode mode, struct mint_group *g,
+static int read_head(struct mint_reader *r, unsigned mode, struct mint_group *g,
                      struct mint_err *err)
 {
     if (read_id(r, g, err) < 0)
@@ -190,9 +190,9 @@ static int read_head(struct mint_reader *r, enum mode mode, struct mint_group *g
     if (v != MINT_JSON_NONE) {
         if (read_ids(r, v, mode, &g->prompt_tokens, &g->prompt_n, &g->prompt_raw, err) < 0)
             return -1;
-        if (mode != TEXT_ONLY && g->prompt_n == 0)
+        if ((mode & NEED_TOKENS) && g->prompt_n == 0)
             return mint_json_fail(r->doc, v, err, "is empty: a prompt has at least one token");
-    } else if (mode != TEXT_ONLY) {
+    } else if (mode & NEED_TOKENS) {
         return mint_record_missing(r, 0, "prompt_tokens", err);
     }
     g->sampling = mint_json_get(r->doc, 0, "sampling");
@@ -203,7 +203,7 @@ static int read_head(struct mint_reader *r, enum mode mode, struct mint_group *g
     return 0;
 }
 
-static int read_group(struct mint_reader *r, enum mode mode, struct mint_group *g,
+static int read_group(struct mint_reader *r, unsigned mode, struct mint_group *g,
                       struct mint_err *err)
 {
     *g = (struct mint_group){.sampling = MINT_JSON_NONE};
@@ -230,10 +230,15 @@ static int read_group(struct mint_reader *r, enum mode mode, struct mint_group *
 int mint_group_read(struct mint_reader *r, bool need_tokens, struct mint_group *g,
                     struct mint_err *err)
 {
-    return read_group(r, need_tokens ? ARRAYS : TEXT_ONLY, g, err);
+    return read_group(r, NUMBERS | TEXT | (need_tokens ? NEED_TOKENS : 0), g, err);
 }
 
 int mint_group_scan(struct mint_reader *r, struct mint_group *g, struct mint_err *err)
 {
-    return read_group(r, SPANS, g, err);
+    return read_group(r, NEED_TOKENS, g, err);
+}
+
+int mint_group_text(struct mint_reader *r, struct mint_group *g, struct mint_err *err)
+{
+    return read_group(r, TEXT, g, err);
 }
