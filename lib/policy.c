@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *fingerprint_thread(void *arg)
+{
+    struct mint_policy *p = arg;
+    p->fingerprint_rc = mint_st_fingerprint(p->model->st, p->fingerprint, &p->fingerprint_err);
+    return NULL;
+}
+
+int mint_policy_open(struct mint_policy *p, const struct mint_policy_opts *o, struct mint_err *err)
+{
+    *p = (struct mint_policy){0};
+    enum mint_precision precision = (enum mint_precision)o->precision;
+    if (mint_backend_open(&p->dev, o->device, precision, o->threads, err) < 0 ||
+        mint_model_open(&p->model, o->model, p->dev, o->packed, err) < 0)
+        goto fail;
+    p->thread_runs = pthread_create(&p->thread, NULL, fingerprint_thread, p) == 0;
+    if (!p->thread_runs)
+        fingerprint_thread(p);
+    if (o->adapter) {
+        if (mint_checkpoint_open(&p->checkpoint, o->adapter, err) < 0)
+            goto fail;
+        p->has_checkpoint = true;
+        if (mint_adapter_load(&p->adapter, p->model, &p->checkpoint, err) < 0) {
+            mint_wrap(err, "%s: ", o->adapter);
+            goto fail;
+        }
+    }
+    return 0;
+fail:
+    mint_policy_close(p);
+    return -1;
+}
+
+int mint_policy_fingerprint(struct mint_policy *p, const char **text, struct mint_err *err)
+{
+    if (p->thread_runs) {
+        pthread_join(p->thread, NULL);
+        p->thread_runs = false;
+    }
+    if (p->fingerprint_rc < 0) {
+        if (err)
+            *err = p->fingerprint_err;
+        return -1;
+    }
+    const char *base = p->checkpoint.state.base;
+    if (p->has_checkpoint && base[0] && strcmp(base, p->fingerprint) != 0)
+        return mint_fail(err, MINT_EMODEL,
+                         "the adapter was trained on another base model (%s, this one is %s)", base,
+                         p->fingerprint);
+    *text = p->fingerprint;
+    return 0;
+}
+
+void mint_policy_close(struct mint_policy *p)
+{
+    if (p->thread_runs)
+        pthread_join(p->thread, NULL);
+    mint_adapter_close(p->adapter);
+    if (p->has_checkpoint)
+        mint_checkpoint_close(&p->checkpoint);
+    mint_model_close(p->model);
+    mint_backend_close(p->dev);
+    *p = (struct mint_policy){0};
+}
