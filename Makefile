@@ -280,7 +280,7 @@ dist: ## build/mint-VERSION.tar.gz of the last commit
 clean: ## remove build/ and bin/
 	rm -rf build bin
 help: ## this list
-	@grep -hE '^[a-z][a-z-]*:.*## ' Makefile | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '%-12s %s\n' "$$t" "$$d"; done
+	@grep -hE '^[a-z][a-z0-9-]*:.*## ' Makefile | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '%-12s %s\n' "$$t" "$$d"; done
 	@echo; echo 'variables: SAN=1 DEBUG=1 WERROR=1 NATIVE=1 CUDA=0|1 CC= CFLAGS= LDFLAGS= PREFIX= DESTDIR= BUILD= V=1'
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

@@ -86,3 +86,25 @@ no_leftovers() {
         ! compgen -G "$n.tmp-*" >/dev/null || fail "left over: $(compgen -G "$n.tmp-*")"
     done
 }
+
+# tiny_world DIR: a model, prompts and what each stage made of them, as the examples of the pages expect them:
+# model/ prompts.jsonl rollouts.jsonl.zst scored.jsonl.zst datums.jsonl.zst ckpt/1
+tiny_world() {
+    mkdir -p "$1/ckpt"
+    (
+        set -eu
+        cd "$1"
+        mint-init --to model
+        for a in 1 2 3; do
+            for b in 4 5; do
+                printf '{"id":"add-%d-%d","prompt":"Q: What is %d + %d?\\nA:","question":"What is %d + %d?","answer":"%d"}\n' \
+                    $a $b $a $b $a $b $((a + b))
+            done
+        done >prompts.jsonl
+        mint-sample --model model -o rollouts.jsonl.zst prompts.jsonl
+        # a random model is never right; lengths differ, so that groups are not flat
+        mint-score length -o scored.jsonl.zst rollouts.jsonl.zst
+        mint-advantage --keep-flat -o datums.jsonl.zst scored.jsonl.zst
+        mint-train --model model --rank 4 --to ckpt/1 datums.jsonl.zst
+    ) >&2
+}
