@@ -2,6 +2,7 @@
 #include "record.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SKIPS_SAID = 5 };
@@ -22,18 +23,41 @@ void mint_reader_close(struct mint_reader *r)
     mint_json_free(r->doc);
     mint_arena_release(&r->arena);
     mint_buf_release(&r->text);
+    free(r->own);
     r->in = NULL;
     r->doc = NULL;
+    r->own = NULL;
+    r->own_cap = 0;
+}
+
+void mint_reader_copy(struct mint_reader *to, const struct mint_reader *from)
+{
+    if (!to->doc)
+        to->doc = mint_json_new();
+    if (to->own_cap < from->len + 1) {
+        free(to->own);
+        to->own_cap = from->len + 1;
+        to->own = mint_xmalloc(to->own_cap);
+    }
+    memcpy(to->own, from->line, from->len);
+    to->own[from->len] = '\0';
+    to->line = to->own;
+    to->len = from->len;
+    to->file = from->file;
+    to->lineno = from->lineno;
+    mint_arena_reset(&to->arena);
+    if (mint_json_parse(to->doc, to->line, to->len, NULL) < 0)
+        MINT_BUG("a record that was read cannot be read again");
 }
 
 const char *mint_reader_file(const struct mint_reader *r)
 {
-    return r->in ? mint_in_name(r->in) : r->paths[MINT_MIN(r->at, r->npaths - 1)];
+    return r->file ? r->file : r->paths[0];
 }
 
 uint64_t mint_reader_lineno(const struct mint_reader *r)
 {
-    return r->in ? mint_in_lineno(r->in) : 0;
+    return r->lineno;
 }
 
 int mint_reader_bad(struct mint_reader *r, struct mint_err *err)
@@ -60,6 +84,8 @@ static int next_line(struct mint_reader *r, struct mint_err *err)
                 return -1;
         }
         int got = mint_in_line(r->in, &r->line, &r->len, err);
+        r->file = strcmp(r->paths[r->at], "-") ? r->paths[r->at] : "stdin";
+        r->lineno = mint_in_lineno(r->in);
         if (got)
             return got;
         mint_in_close(r->in);

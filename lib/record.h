@@ -26,9 +26,13 @@ struct mint_reader {
     struct mint_in *in;
     bool skip_bad;
     uint64_t skipped, records; /* bad lines that were skipped; records that next gave */
+    const char *file;          /* of the present record; "stdin" for "-" */
+    uint64_t lineno;           /* 1-based */
     struct mint_json *doc;     /* the present record */
     const char *line;          /* its bytes */
     size_t len;
+    char *own; /* after mint_reader_copy: the bytes, ours to free */
+    size_t own_cap;
     struct mint_arena arena;          /* reset at each next */
     struct mint_buf text;             /* for unescaping */
     void (*on_skip)(const char *msg); /* called with the finished message; NULL: silent */
@@ -44,6 +48,10 @@ int mint_reader_bad(struct mint_reader *r, struct mint_err *err);
 const char *mint_reader_file(const struct mint_reader *r);
 uint64_t mint_reader_lineno(const struct mint_reader *r);
 void mint_reader_close(struct mint_reader *r);
+/* Makes the present record of from the present record of to, with bytes, document and arena of its
+ * own, so that it outlives the next mint_reader_next(from). to is zeroed or was copied to before;
+ * close it. It cannot be read on. */
+void mint_reader_copy(struct mint_reader *to, const struct mint_reader *from);
 /* A string's text, or a number's own digits, '\0'-terminated in the arena; NULL for everything else
  * and for a string that holds a NUL. */
 const char *mint_record_text(struct mint_reader *r, mint_json_val v);

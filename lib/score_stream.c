@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records through a scorer, out in the order they came in.
+ *
+ * Quick scorers run on the spot. A slow one runs in threads, each with a scorer state of its own: the
+ * main thread reads records into a ring of slots and takes the oldest out when all its sequences have
+ * a score; workers take the next sequence without one, oldest record first. So memory holds a
+ * bounded number of records, and the order of the output does not depend on who is quick.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "mem.h"
+#include "score.h"
+
+typedef int sink_fn(void *arg, struct mint_scored *s, struct mint_err *err);
+
+static void release_scores(struct mint_scored *s)
+{
+    for (size_t i = 0; i < s->group.nseqs; i++)
+        mint_score_release(&s->scores[i]);
+    free(s->scores);
+    s->scores = NULL;
+    s->group.nseqs = 0;
+}
+
+/* What the record turned out to be: hands it on, or counts it as bad. */
+static int settle(struct mint_reader *r, struct mint_scored *s, int rc, sink_fn *sink, void *arg,
+                  struct mint_err *err)
+{
+    if (rc == 0)
+        rc = sink(arg, s, err);
+    else if (err->code == MINT_ESCHEMA)
+        rc = 1;
+    if (rc != 1)
+        return rc;
+    r->file = s->r->file;
+    r->lineno = s->r->lineno;
+    return mint_reader_bad(r, err);
+}
+
+static int run_inline(const struct mint_scoring *c, struct mint_reader *r, void *state,
+                      sink_fn *sink, void *arg, struct mint_err *err)
+{
+    int got;
+    while ((got = mint_reader_next(r, err)) == 1) {
+        struct mint_scored s = {.r = r};
+        int rc = mint_group_text(r, &s.group, err);
+        if (rc == 0)
+            s.scores = mint_xcalloc(s.group.nseqs + 1, sizeof(*s.scores));
+        else
+            s.group.nseqs = 0;
+        for (size_t i = 0; rc == 0 && i < s.group.nseqs; i++) {
+            struct mint_score_task t = {.doc = r->doc, .group = &s.group, .index = i};
+            rc = c->scorer->score(state, &t, &s.scores[i], err);
+        }
+        rc = settle(r, &s, rc, sink, arg, err);
+        release_scores(&s);
+        if (rc < 0)
+            return -1;
+    }
+    return got;
+}
+
+/* --- in threads */
+
+struct slot {
+    struct mint_reader r; /* a copy of the record */
+    struct mint_scored s;
+    size_t next, done; /* sequences handed to a worker, and finished */
+    int rc;
+    struct mint_err err;
+};
+
+struct pool {
+    const struct mint_scoring *c;
+    pthread_mutex_t lock;
+    pthread_cond_t work, finished;
+    struct slot *slots;
+    size_t nslots, first, count;
+    bool stop;
+};
+
+struct worker {
+    struct pool *pool;
+    void *state;
+    pthread_t thread;
+    bool started;
+};
+
+static struct slot *find_work(struct pool *p, size_t *index)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        struct slot *s = &p->slots[(p->first + i) % p->nslots];
+        if (s->next < s->s.group.nseqs) {
+            *index = s->next++;
+            return s;
+        }
+    }
+    return NULL;
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    struct pool *p = w->pool;
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, NULL);
+    pthread_mutex_lock(&p->lock);
+    while (!p->stop) {
+        size_t i;
+        struct slot *s = find_work(p, &i);
+        if (!s) {
+            pthread_cond_wait(&p->work, &p->lock);
+            continue;
+        }
+        struct mint_score_task t = {.doc = s->r.doc, .group = &s->s.group, .index = i};
+        struct mint_err err = {0};
+        int rc = 0;
+        bool dead = s->rc < 0; /* another sequence made the record bad */
+        pthread_mutex_unlock(&p->lock);
+        if (!dead)
+            rc = p->c->scorer->score(w->state, &t, &s->s.scores[i], &err);
+        pthread_mutex_lock(&p->lock);
+        if (rc < 0 && s->rc == 0) {
+            s->rc = rc;
+            s->err = err;
+        }
+        s->done++;
+        pthread_cond_signal(&p->finished);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+/* The present record of r into the ring. A bad one takes no slot. */
+static int put_in(struct pool *p, struct mint_reader *r, struct mint_err *err)
+{
+    struct slot *s = &p->slots[(p->first + p->count) % p->nslots];
+    mint_reader_copy(&s->r, r);
+    s->s = (struct mint_scored){.r = &s->r};
+    s->next = s->done = 0;
+    s->rc = 0;
+    if (mint_group_text(&s->r, &s->s.group, err) < 0) {
+        s->s.group.nseqs = 0;
+        return mint_reader_bad(r, err);
+    }
+    s->s.scores = mint_xcalloc(s->s.group.nseqs + 1, sizeof(*s->s.scores));
+    pthread_mutex_lock(&p->lock);
+    p->count++;
+    pthread_cond_broadcast(&p->work);
+    pthread_mutex_unlock(&p->lock);
+    return 0;
+}
+
+/* Waits for the oldest record and hands it on. */
+static int take_out(struct pool *p, struct mint_reader *r, sink_fn *sink, void *arg,
+                    struct mint_err *err)
+{
+    struct slot *s = &p->slots[p->first];
+    pthread_mutex_lock(&p->lock);
+    while (s->done < s->s.group.nseqs)
+        pthread_cond_wait(&p->finished, &p->lock);
+    p->first = (p->first + 1) % p->nslots;
+    p->count--;
+    pthread_mutex_unlock(&p->lock);
+    if (s->rc < 0)
+        *err = s->err;
+    int rc = settle(r, &s->s, s->rc, sink, arg, err);
+    release_scores(&s->s);
+    return rc;
+}
+
+static int feed(struct pool *p, struct mint_reader *r, sink_fn *sink, void *arg,
+                struct mint_err *err)
+{
+    int got;
+    while ((got = mint_reader_next(r, err)) == 1) {
+        if (p->count == p->nslots && take_out(p, r, sink, arg, err) < 0)
+            return -1;
+        if (put_in(p, r, err) < 0)
+            return -1;
+    }
+    while (got == 0 && p->count) {
+        if (take_out(p, r, sink, arg, err) < 0)
+            return -1;
+    }
+    return got;
+}
+
+static int run_threads(const struct mint_scoring *c, struct mint_reader *r, void *state,
+                       sink_fn *sink, void *arg, struct mint_err *err)
+{
+    size_t jobs = c->jobs ? c->jobs : 1;
+    struct pool p = {.c = c, .nslots = 2 * jobs + 2};
+    struct worker *w = mint_xcalloc(jobs, sizeof(*w));
+    int rc = 0;
+    p.slots = mint_xcalloc(p.nslots, sizeof(*p.slots));
+    pthread_mutex_init(&p.lock, NULL);
+    pthread_cond_init(&p.work, NULL);
+    pthread_cond_init(&p.finished, NULL);
+    for (size_t i = 0; i < jobs && rc == 0; i++) {
+        w[i].pool = &p;
+        if (i == 0)
+            w[i].state = state;
+        else if (c->scorer->open)
+            rc = c->scorer->open(&c->opts, &w[i].state, err);
+        if (rc == 0 && pthread_create(&w[i].thread, NULL, work, &w[i]) != 0)
+            rc = mint_fail(err, MINT_EIO, "cannot start a thread: lower --jobs");
+        w[i].started = rc == 0;
+    }
+    if (rc == 0)
+        rc = feed(&p, r, sink, arg, err);
+    pthread_mutex_lock(&p.lock);
+    p.stop = true;
+    pthread_cond_broadcast(&p.work);
+    pthread_mutex_unlock(&p.lock);
+    for (size_t i = 0; i < jobs; i++) {
+        if (w[i].started)
+            pthread_join(w[i].thread, NULL);
+        if (i && w[i].state && c->scorer->close)
+            c->scorer->close(w[i].state);
+    }
+    for (size_t i = 0; i < p.nslots; i++) {
+        if (p.slots[i].s.scores)
+            release_scores(&p.slots[i].s);
+        mint_reader_close(&p.slots[i].r);
+    }
+    pthread_mutex_destroy(&p.lock);
+    pthread_cond_destroy(&p.work);
+    pthread_cond_destroy(&p.finished);
+    free(p.slots);
+    free(w);
+    return rc;
+}
+
+int mint_score_stream(const struct mint_scoring *c, struct mint_reader *r,
+                      int (*sink)(void *arg, struct mint_scored *s, struct mint_err *err),
+                      void *arg, struct mint_err *err)
+{
+    void *state = NULL;
+    if (c->scorer->open && c->scorer->open(&c->opts, &state, err) < 0)
+        return -1;
+    int rc = c->scorer->slow ? run_threads(c, r, state, sink, arg, err)
+                             : run_inline(c, r, state, sink, arg, err);
+    if (c->scorer->close)
+        c->scorer->close(state);
+    return rc;
+}
