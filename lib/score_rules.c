@@ -148,15 +148,19 @@ const struct mint_scorer mint_scorer_number = {
 
 /* --- length */
 
+enum { LENGTH_TARGET = 100 }; /* without any option */
+
 static int open_length(const struct mint_score_opts *o, void **state, struct mint_err *err)
 {
-    if (o->target < 0 && o->min < 0 && o->max < 0)
-        return mint_fail(err, MINT_EUSAGE, "length needs --target, --min or --max");
     if (o->target == 0)
         return mint_fail(err, MINT_EUSAGE, "--target must be at least 1");
     if (o->max >= 0 && o->min > o->max)
         return mint_fail(err, MINT_EUSAGE, "--min is above --max");
-    return take_opts(o, state, err);
+    take_opts(o, state, err);
+    struct mint_score_opts *own = *state;
+    if (o->target < 0 && o->min < 0 && o->max < 0)
+        own->target = LENGTH_TARGET;
+    return 0;
 }
 
 static int measure(const struct mint_score_opts *o, const struct mint_score_task *t, size_t *len,

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mint-advantage: scored rollout groups to Datums. Numbers and text: lib/advantage.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "advantage.h"
+#include "cli.h"
+#include "log.h"
+#include "metrics.h"
+#include "num.h"
+#include "record.h"
+
+/* A block of output goes out when it has grown to this. */
+enum { FLUSH_BYTES = 1 << 19 };
+
+struct opts {
+    struct mint_common common;
+    int norm;
+    bool keep_flat, sft, drop_truncated;
+    double min_reward, overlong_factor;
+    int64_t overlong_buffer, max_tokens, max_staleness, step;
+    const char *length_norm;
+};
+
+static const char *const norms[] = {"mean", "std", "loo", "none", NULL};
+
+static const struct mint_opt table[] = {
+    MINT_O_HEAD("Advantage"),
+    MINT_O_CHOICE(0, "norm", norms, struct opts, norm, "how rewards of a group become advantages"),
+    MINT_O_FLAG(0, "keep-flat", struct opts, keep_flat,
+                "keep groups whose rewards are all equal, with advantage 0"),
+    MINT_O_STR(0, "length-norm", "HOW", struct opts, length_norm,
+               "divide by: none, sequence (its tokens), batch (all tokens), or a number"),
+    MINT_O_HEAD("Which sequences count"),
+    MINT_O_FLAG(0, "drop-truncated", struct opts, drop_truncated,
+                "leave out responses that hit the token limit"),
+    MINT_O_INT(0, "max-staleness", "K", struct opts, max_staleness, 0, 1e9,
+               "drop groups sampled more than K steps before --step"),
+    MINT_O_INT(0, "step", "S", struct opts, step, 0, 1e15, "the present step"),
+    MINT_O_HEAD("Overlong penalty"),
+    MINT_O_INT(0, "overlong-buffer", "N", struct opts, overlong_buffer, 1, 1e9,
+               "lower the reward over the last N tokens before the limit"),
+    MINT_O_FLOAT(0, "overlong-factor", "X", struct opts, overlong_factor, 0, 1e6,
+                 "how much is taken off at the limit"),
+    MINT_O_INT(0, "max-tokens", "N", struct opts, max_tokens, 1, 1e9,
+               "the limit, where it is not the record's own"),
+    MINT_O_HEAD("Supervised Datums"),
+    MINT_O_FLAG(0, "sft", struct opts, sft,
+                "weights only: no advantages, no logprobs, no reward needed"),
+    MINT_O_FLOAT(0, "min-reward", "R", struct opts, min_reward, -1e30, 1e30,
+                 "with --sft: only responses with a reward of at least R"),
+    MINT_O_END,
+};
+
+static const char *const examples[] = {
+    "mint-score number rollouts.jsonl.zst | mint-advantage -o datums.jsonl.zst",
+    "mint-advantage --norm std --overlong-buffer 4 scored.jsonl.zst -o datums.jsonl.zst",
+    "mint-advantage --sft --min-reward 1 scored.jsonl.zst | mint-train --loss cross_entropy ...",
+    NULL,
+};
+
+static const struct mint_tool tool = {
+    .name = "mint-advantage",
+    .summary = "turn scored rollout groups into training Datums",
+    .synopsis = "[options] [FILES...]",
+    .groups = MINT_CLI_IO | MINT_CLI_RUN,
+    .opts = table,
+    .reads_stdin = true,
+    .examples = examples,
+};
+
+static int set_length_norm(struct mint_adv_opts *a, const char *how, struct mint_err *err)
+{
+    static const char *const names[] = {"none", "sequence", "batch"};
+    for (size_t i = 0; i < MINT_ARRAY_LEN(names); i++) {
+        if (!strcmp(how, names[i])) {
+            a->length = (enum mint_adv_length)i;
+            return 0;
+        }
+    }
+    a->length = MINT_LEN_CONST;
+    if (!mint_num_arg_double(how, &a->length_const) || !isfinite(a->length_const) ||
+        a->length_const <= 0)
+        return mint_usage(err, "--length-norm must be none, sequence, batch or a number above 0, "
+                               "not '%s'", how);
+    return 0;
+}
+
+static int settle(const struct opts *o, struct mint_adv_opts *a, struct mint_err *err)
+{
+    static const char *const not_sft[] = {"norm", "keep-flat", "overlong-buffer"};
+    *a = (struct mint_adv_opts){
+        .norm = (enum mint_adv_norm)o->norm,
+        .keep_flat = o->keep_flat,
+        .drop_truncated = o->drop_truncated,
+        .sft = o->sft,
+        .has_min_reward = mint_cli_given("min-reward"),
+        .min_reward = o->min_reward,
+        .overlong_buffer = mint_cli_given("overlong-buffer") ? o->overlong_buffer : 0,
+        .overlong_factor = o->overlong_factor,
+        .max_tokens = mint_cli_given("max-tokens") ? o->max_tokens : 0,
+        .max_staleness = mint_cli_given("max-staleness") ? o->max_staleness : -1,
+        .step = o->step,
+    };
+    for (size_t i = 0; o->sft && i < MINT_ARRAY_LEN(not_sft); i++) {
+        if (mint_cli_given(not_sft[i]))
+            return mint_usage(err, "--%s makes no sense with --sft, which computes no advantages",
+                              not_sft[i]);
+    }
+    if (a->has_min_reward && !o->sft)
+        return mint_usage(err, "--min-reward needs --sft");
+    if (a->max_staleness >= 0 && !mint_cli_given("step"))
+        return mint_usage(err, "--max-staleness needs --step");
+    if (!a->overlong_buffer && (a->max_tokens || mint_cli_given("overlong-factor")))
+        return mint_usage(err, "--max-tokens and --overlong-factor need --overlong-buffer");
+    return set_length_norm(a, o->length_norm, err);
+}
+
+/* --- input that is read twice (--length-norm batch): what cannot be opened again is kept in an
+ * unnamed temporary file, line for line, so that line numbers stay. */
+struct again {
+    const char **paths;
+    FILE **spool;   /* NULL for a regular file */
+    uint64_t *line; /* lines in the spool */
+    size_t n;
+};
+
+static int again_open(struct again *g, const struct mint_strs *files, struct mint_err *err)
+{
+    static const char *stdin_only[] = {"-"};
+    const char **paths = files->n ? files->v : stdin_only;
+    g->n = files->n ? files->n : 1;
+    g->paths = mint_xcalloc(g->n, sizeof(*g->paths));
+    g->spool = mint_xcalloc(g->n, sizeof(*g->spool));
+    g->line = mint_xcalloc(g->n, sizeof(*g->line));
+    for (size_t i = 0; i < g->n; i++) {
+        struct stat st;
+        bool regular = strcmp(paths[i], "-") && stat(paths[i], &st) == 0 && S_ISREG(st.st_mode);
+        g->paths[i] = paths[i];
+        if (regular)
+            continue;
+        const char *dir = getenv("TMPDIR");
+        dir = dir && *dir ? dir : "/tmp";
+        int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        g->spool[i] = fd < 0 ? tmpfile() : fdopen(fd, "w+");
+        if (!g->spool[i])
+            return mint_fail_errno(err, "%s: cannot make a temporary file", dir);
+    }
+    return 0;
+}
+
+static int again_keep(struct again *g, const struct mint_reader *r, struct mint_err *err)
+{
+    FILE *f = g->spool[r->at];
+    if (!f)
+        return 0;
+    uint64_t to = mint_reader_lineno(r);
+    for (; g->line[r->at] + 1 < to; g->line[r->at]++)
+        putc('\n', f);
+    fwrite(r->line, 1, r->len, f);
+    putc('\n', f);
+    g->line[r->at] = to;
+    return ferror(f) ? mint_fail_errno(err, "cannot write a temporary file") : 0;
+}
+
+static int again_rewind(struct again *g, struct mint_err *err)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        if (!g->spool[i])
+            continue;
+        if (fflush(g->spool[i]) != 0)
+            return mint_fail_errno(err, "cannot write a temporary file");
+        g->paths[i] = mint_xasprintf("/proc/self/fd/%d", fileno(g->spool[i]));
+    }
+    return 0;
+}
+
+/* --- the work */
+struct job {
+    struct mint_adv_opts adv;
+    struct mint_adv_stats stats;
+    struct mint_reader in;
+    struct mint_out *out;
+    struct again again;
+    uint64_t batch_tokens;
+};
+
+static void say_skip(const char *msg)
+{
+    mint_warn("%s; skipped", msg);
+}
+
+static int put(struct job *j, struct mint_buf *b, struct mint_err *err)
+{
+    if (mint_out_write(j->out, b->data, b->len, err) < 0 || mint_out_flush(j->out, err) < 0)
+        return -1;
+    mint_buf_reset(b);
+    return 0;
+}
+
+/* One pass over the input; writes unless write is false. */
+static int pass(struct job *j, bool write, bool keep, struct mint_err *err)
+{
+    struct mint_adv_writer w = MINT_ADV_WRITER_INIT;
+    struct mint_buf b = MINT_BUF_INIT;
+    struct mint_progress p;
+    int got;
+    mint_progress_begin(&p, "advantages", "groups", 0);
+    while ((got = mint_reader_next(&j->in, err)) == 1) {
+        struct mint_group g;
+        got = mint_group_scan(&j->in, &g, err);
+        struct mint_adv_seq *seqs = NULL;
+        if (got == 0) {
+            seqs = mint_arena_alloc(&j->in.arena, (g.nseqs + 1) * sizeof(*seqs));
+            got = mint_advantage_group(&j->adv, &j->in, &g, seqs, &j->stats, err);
+        }
+        if (got < 0) {
+            if ((got = mint_reader_bad(&j->in, err)) < 0)
+                break;
+            continue;
+        }
+        if (keep && (got = again_keep(&j->again, &j->in, err)) < 0)
+            break;
+        if (write)
+            mint_advantage_write(&w, &j->adv, &j->in, &g, seqs, j->batch_tokens, &b);
+        if (b.len >= FLUSH_BYTES && (got = put(j, &b, err)) < 0)
+            break;
+        mint_progress_set(&p, (double)j->stats.groups, NULL);
+    }
+    mint_progress_end(&p);
+    if (got == 0 && b.len)
+        got = put(j, &b, err);
+    mint_buf_release(&b);
+    mint_adv_writer_release(&w);
+    return got;
+}
+
+/* Tokens of all Datums are only known at the end, and every one of them is divided by it. */
+static int two_passes(struct job *j, const struct opts *o, struct mint_err *err)
+{
+    if (again_open(&j->again, &o->common.operands, err) < 0 || pass(j, false, true, err) < 0 ||
+        again_rewind(&j->again, err) < 0)
+        return -1;
+    uint64_t skipped = j->in.skipped;
+    j->batch_tokens = j->stats.datum_tokens;
+    j->stats = (struct mint_adv_stats){0};
+    mint_reader_close(&j->in);
+    mint_reader_init(&j->in, j->again.paths, j->again.n, o->common.skip_bad);
+    int rc = pass(j, true, false, err);
+    j->in.skipped = skipped;
+    return rc;
+}
+
+static double share(uint64_t part, uint64_t of)
+{
+    return of ? (double)part / (double)of : (double)NAN;
+}
+
+static int write_metrics(const struct job *j, const struct opts *o, double seconds,
+                         struct mint_err *err)
+{
+    const struct mint_adv_stats *s = &j->stats;
+    struct mint_metrics m = MINT_METRICS_INIT;
+    uint64_t judged = s->mixed + s->all_good + s->all_bad;
+    double n = (double)s->rewards, mean = s->reward_sum / n;
+    mint_metrics_begin(&m, "mint-advantage");
+    if (mint_cli_given("step"))
+        mint_metrics_int(&m, "step", o->step);
+    mint_metrics_double(&m, "reward/mean", mean);
+    mint_metrics_double(&m, "reward/std", sqrt(MINT_MAX(s->reward_sq / n - mean * mean, 0)));
+    if (j->adv.overlong_buffer > 0) {
+        mint_metrics_double(&m, "reward/overlong_penalty_mean", s->penalty_sum / n);
+        mint_metrics_double(&m, "reward/overlong_penalty_frac", share(s->penalised, s->rewards));
+    }
+    if (!o->sft) {
+        mint_metrics_double(&m, "env/by_group/frac_mixed", share(s->mixed, judged));
+        mint_metrics_double(&m, "env/by_group/frac_all_good", share(s->all_good, judged));
+        mint_metrics_double(&m, "env/by_group/frac_all_bad", share(s->all_bad, judged));
+    }
+    mint_metrics_double(&m, "env/ac_tokens_mean", share(s->tokens, s->sequences));
+    mint_metrics_double(&m, "env/stop_length_frac", share(s->length_stops, s->sequences));
+    mint_metrics_int(&m, "advantage/groups", (int64_t)s->groups);
+    mint_metrics_int(&m, "advantage/sequences", (int64_t)s->sequences);
+    mint_metrics_int(&m, "advantage/datums", (int64_t)s->fate[MINT_ADV_KEPT]);
+    mint_metrics_int(&m, "advantage/datum_tokens", (int64_t)s->datum_tokens);
+    for (size_t i = MINT_ADV_KEPT + 1; i < MINT_ADV_FATES; i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "advantage/dropped_%s", mint_adv_fate_names[i]);
+        mint_metrics_int(&m, name, (int64_t)s->fate[i]);
+    }
+    mint_metrics_int(&m, "advantage/bad_records", (int64_t)j->in.skipped);
+    mint_metrics_double(&m, "time/total", seconds);
+    return mint_metrics_end(&m, o->common.metrics, err);
+}
+
+static void say_summary(const struct job *j, const struct opts *o)
+{
+    const struct mint_adv_stats *s = &j->stats;
+    struct mint_buf b = MINT_BUF_INIT;
+    mint_buf_addf(&b, "%" PRIu64 " groups", s->groups);
+    if (!o->sft)
+        mint_buf_addf(&b, " (%" PRIu64 " mixed, %" PRIu64 " flat good, %" PRIu64 " flat bad)",
+                      s->mixed, s->all_good, s->all_bad);
+    mint_buf_addf(&b, ", %" PRIu64 " sequences -> %" PRIu64 " datums", s->sequences,
+                  s->fate[MINT_ADV_KEPT]);
+    const char *sep = "; dropped: ";
+    for (size_t i = MINT_ADV_KEPT + 1; i < MINT_ADV_FATES; i++) {
+        if (!s->fate[i])
+            continue;
+        mint_buf_addf(&b, "%s%" PRIu64 " %s", sep, s->fate[i], mint_adv_fate_names[i]);
+        sep = ", ";
+    }
+    if (s->rewards)
+        mint_buf_addf(&b, "; reward mean %.4f", s->reward_sum / (double)s->rewards);
+    mint_note("%s", b.data);
+    mint_buf_release(&b);
+    if (s->groups && !s->fate[MINT_ADV_KEPT])
+        mint_warn("no datums: nothing is left to train on");
+}
+
+static int run(const struct opts *o, struct job *j, struct mint_err *err)
+{
+    const struct mint_strs *files = &o->common.operands;
+    double start = mint_now();
+    if (settle(o, &j->adv, err) < 0)
+        return -1;
+    unsigned flags = (o->common.plain ? MINT_OUT_PLAIN : 0) | (o->common.force ? MINT_OUT_FORCE : 0);
+    if (mint_out_open(&j->out, o->common.output, flags, err) < 0)
+        return -1;
+    mint_reader_init(&j->in, files->v, files->n, o->common.skip_bad);
+    j->in.on_skip = say_skip;
+    int rc = j->adv.length == MINT_LEN_BATCH ? two_passes(j, o, err) : pass(j, true, false, err);
+    if (rc == 0)
+        rc = write_metrics(j, o, mint_now() - start, err);
+    mint_reader_close(&j->in);
+    if (rc < 0) {
+        mint_out_abort(j->out);
+        return -1;
+    }
+    if (mint_out_commit(j->out, err) < 0)
+        return -1;
+    say_summary(j, o);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct opts o = {
+        .overlong_factor = 1,
+        .overlong_buffer = -1,
+        .max_tokens = -1,
+        .max_staleness = -1,
+        .step = -1,
+        .min_reward = -INFINITY,
+        .length_norm = "none",
+    };
+    struct job job = {0};
+    struct mint_err err = {0};
+    mint_cli_begin(&tool, argc, argv, &o);
+    int rc = run(&o, &job, &err);
+    return mint_cli_end(rc, &err, job.in.skipped);
+}

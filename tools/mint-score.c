@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mint-score: rewards for rollouts. Scorers: lib/score.h; the summary: lib/score_summary.h. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli.h"
+#include "log.h"
+#include "metrics.h"
+#include "record.h"
+#include "score.h"
+#include "score_coproc.h"
+#include "score_summary.h"
+
+/* A block of output goes out when it has grown to this, or when so many seconds have passed. */
+enum { FLUSH_BYTES = 1 << 19, REASONS_SAID = 5 };
+static const double flush_seconds = 1;
+
+struct opts {
+    struct mint_common common;
+    const char *gold_field, *name, *pattern, *command;
+    double weight, threshold, timeout;
+    bool replace, allow_null, summary, strip, ignore_case;
+    int which, unit;
+    int64_t target, min, max, jobs, retries;
+};
+
+static const char *const which[] = {"first", "last", NULL};
+static const char *const units[] = {"tokens", "words", "chars", NULL};
+
+static const struct mint_opt table[] = {
+    MINT_O_HEAD("Scores"),
+    MINT_O_STR(0, "gold-field", "FIELD", struct opts, gold_field,
+               "field of the record that holds the gold answer"),
+    MINT_O_STR(0, "name", "NAME", struct opts, name,
+               "name of the score in the record, if not the scorer's"),
+    MINT_O_FLOAT(0, "weight", "W", struct opts, weight, -1e9, 1e9,
+                 "what the score counts in the reward"),
+    MINT_O_FLAG(0, "replace", struct opts, replace, "forget earlier rewards and scores"),
+    MINT_O_FLAG(0, "allow-null", struct opts, allow_null,
+                "write sequences that could not be scored with reward null (status 3)"),
+    MINT_O_HEAD("Summary"),
+    MINT_O_FLAG(0, "summary", struct opts, summary, "print statistics in place of the records"),
+    MINT_O_FLOAT(0, "threshold", "R", struct opts, threshold, -1e9, 1e9,
+                 "a reward of at least R counts as right"),
+    MINT_O_HEAD("exact, number, regex"),
+    MINT_O_FLAG(0, "strip", struct opts, strip, "ignore white space around answers"),
+    MINT_O_FLAG(0, "ignore-case", struct opts, ignore_case, "ignore the case of letters"),
+    MINT_O_CHOICE(0, "which", which, struct opts, which, "which number or match is the answer"),
+    MINT_O_STR(0, "pattern", "REGEX", struct opts, pattern,
+               "regex: a Perl pattern (PCRE2); its first group, if any, is the answer"),
+    MINT_O_HEAD("length"),
+    MINT_O_INT(0, "target", "N", struct opts, target, 0, 1e9,
+               "1 at N, falling to 0 at 0 and 2N; 100 if no other bound is given"),
+    MINT_O_INT(0, "min", "N", struct opts, min, 0, 1e9, "0 below N"),
+    MINT_O_INT(0, "max", "N", struct opts, max, 0, 1e9, "0 above N"),
+    MINT_O_CHOICE(0, "unit", units, struct opts, unit, "what is counted"),
+    MINT_O_HEAD("cmd"),
+    MINT_O_STR(0, "command", "PROGRAM", struct opts, command,
+               "shell command that answers a JSON line for each JSON line it reads"),
+    MINT_O_FLOAT(0, "timeout", "SECONDS", struct opts, timeout, 0.01, 1e6,
+                 "kill the command if an answer takes longer"),
+    MINT_O_INT('j', "jobs", "N", struct opts, jobs, 1, 128, "run so many commands at a time"),
+    MINT_O_INT(0, "retries", "N", struct opts, retries, 0, 1000,
+               "ask again so often after a crash, a timeout or a bad answer"),
+    MINT_O_END,
+};
+
+static const char *const examples[] = {
+    "mint-score number rollouts.jsonl.zst -o scored.jsonl.zst",
+    "mint-score exact rollouts.jsonl.zst | mint-score length --max 12 --weight 0.1 | mint-advantage",
+    "mint-score number --summary rollouts.jsonl.zst",
+    NULL,
+};
+
+static const struct mint_tool tool = {
+    .name = "mint-score",
+    .summary = "score rollouts: set the reward of each sequence",
+    .synopsis = "SCORER [options] [FILES...]",
+    .groups = MINT_CLI_IO | MINT_CLI_RUN,
+    .opts = table,
+    .reads_stdin = true,
+    .leading = 1,
+    .examples = examples,
+};
+
+struct job {
+    const struct opts *o;
+    struct mint_scoring scoring;
+    struct mint_reader in;
+    struct mint_out *out;
+    struct mint_buf text;
+    struct mint_summary sum;
+    struct mint_progress progress;
+    double flushed;
+    uint64_t sequences, failed, records;
+    double reward_sum;
+    uint64_t rewards;
+};
+
+static void say_skip(const char *msg)
+{
+    mint_warn("%s; skipped", msg);
+}
+
+static int settle(const struct opts *o, struct job *j, struct mint_err *err)
+{
+    const struct mint_strs *words = &o->common.operands;
+    if (words->n == 0)
+        return mint_usage(err, "which scorer? One of %s", mint_scorer_names());
+    const struct mint_scorer *s = mint_scorer_find(words->v[0]);
+    if (!s)
+        return mint_usage(err, "no scorer '%s': there are %s", words->v[0], mint_scorer_names());
+    if (s == &mint_scorer_none && !o->summary)
+        return mint_usage(err, "the scorer none is for --summary alone");
+    j->o = o;
+    j->scoring = (struct mint_scoring){
+        .scorer = s,
+        .name = o->name ? o->name : s->name,
+        .weight = o->weight,
+        .replace = o->replace,
+        .jobs = (size_t)o->jobs,
+        .opts = {.gold_field = o->gold_field,
+                 .strip = o->strip,
+                 .ignore_case = o->ignore_case,
+                 .which = (enum mint_score_which)o->which,
+                 .pattern = o->pattern,
+                 .target = mint_cli_given("target") ? o->target : -1,
+                 .min = mint_cli_given("min") ? o->min : -1,
+                 .max = mint_cli_given("max") ? o->max : -1,
+                 .unit = (enum mint_score_unit)o->unit,
+                 .command = o->command,
+                 .timeout = o->timeout,
+                 .retries = o->retries},
+    };
+    j->sum.threshold = o->threshold;
+    return 0;
+}
+
+/* Counts, and says the first few reasons why a sequence has no score. */
+static void note_failures(struct job *j, const struct mint_scored *s)
+{
+    for (size_t i = 0; i < s->group.nseqs; i++) {
+        double r;
+        j->sequences++;
+        if (mint_scored_reward(&j->scoring, s, i, &r)) {
+            j->reward_sum += r;
+            j->rewards++;
+        }
+        if (!s->scores[i].failed)
+            continue;
+        j->failed++;
+        if (j->failed <= REASONS_SAID)
+            mint_warn("%s:%" PRIu64 ": sequences[%zu] has no score: %.300s",
+                      mint_reader_file(s->r), mint_reader_lineno(s->r), i,
+                      s->scores[i].detail.len ? s->scores[i].detail.data : "no reason given");
+        else if (j->failed == REASONS_SAID + 1)
+            mint_warn("further sequences without a score are only counted");
+    }
+}
+
+static int put(struct job *j, struct mint_err *err)
+{
+    if (!j->text.len)
+        return 0;
+    if (mint_out_write(j->out, j->text.data, j->text.len, err) < 0 ||
+        mint_out_flush(j->out, err) < 0)
+        return -1;
+    mint_buf_reset(&j->text);
+    j->flushed = mint_now();
+    return 0;
+}
+
+static int take(void *arg, struct mint_scored *s, struct mint_err *err)
+{
+    struct job *j = arg;
+    if (j->o->summary)
+        mint_summary_add(&j->sum, &j->scoring, s);
+    else if (mint_scored_write(&j->scoring, s, &j->text, err) < 0)
+        return 1;
+    note_failures(j, s);
+    j->records++;
+    mint_progress_set(&j->progress, (double)j->records, NULL);
+    bool late = j->scoring.scorer->slow && mint_now() - j->flushed >= flush_seconds;
+    return !j->o->summary && (j->text.len >= FLUSH_BYTES || late) ? put(j, err) : 0;
+}
+
+static int write_metrics(const struct job *j, double seconds, struct mint_err *err)
+{
+    struct mint_metrics m = MINT_METRICS_INIT;
+    mint_metrics_begin(&m, "mint-score");
+    mint_metrics_str(&m, "scorer", j->scoring.scorer->name);
+    if (j->o->summary) {
+        mint_summary_metrics(&j->sum, &m);
+    } else {
+        mint_metrics_int(&m, "score/groups", (int64_t)j->records);
+        mint_metrics_int(&m, "score/sequences", (int64_t)j->sequences);
+        mint_metrics_int(&m, "score/null", (int64_t)(j->sequences - j->rewards));
+        mint_metrics_double(&m, "reward/mean", j->reward_sum / (double)j->rewards);
+    }
+    mint_metrics_int(&m, "score/bad_records", (int64_t)j->in.skipped);
+    mint_metrics_double(&m, "time/total", seconds);
+    return mint_metrics_end(&m, j->o->common.metrics, err);
+}
+
+static int score_all(struct job *j, double start, struct mint_err *err)
+{
+    mint_progress_begin(&j->progress, "scored", "groups", 0);
+    int rc = mint_score_stream(&j->scoring, &j->in, take, j, err);
+    mint_progress_end(&j->progress);
+    if (rc == 0 && j->failed && !j->o->allow_null)
+        rc = mint_fail(err, MINT_EIO,
+                       "%" PRIu64 " of %" PRIu64 " sequences could not be scored; nothing was "
+                       "written: mend the cause, or use --allow-null", j->failed, j->sequences);
+    if (rc == 0 && j->o->summary)
+        mint_summary_print(&j->sum, &j->text);
+    if (rc == 0)
+        rc = put(j, err);
+    return rc == 0 ? write_metrics(j, mint_now() - start, err) : -1;
+}
+
+static int run(const struct opts *o, struct job *j, struct mint_err *err)
+{
+    double start = mint_now();
+    if (settle(o, j, err) < 0)
+        return -1;
+    unsigned flags = (o->common.plain || o->summary ? MINT_OUT_PLAIN : 0) |
+                     (o->common.force ? MINT_OUT_FORCE : 0);
+    if (mint_out_open(&j->out, o->common.output, flags, err) < 0)
+        return -1;
+    mint_reader_init(&j->in, o->common.operands.v + 1, o->common.operands.n - 1,
+                     o->common.skip_bad);
+    j->in.on_skip = say_skip;
+    j->flushed = start;
+    if (j->scoring.scorer->slow)
+        mint_coproc_guard_signals();
+    int rc = score_all(j, start, err);
+    mint_reader_close(&j->in);
+    mint_buf_release(&j->text);
+    if (rc < 0) {
+        mint_out_abort(j->out);
+        return -1;
+    }
+    if (mint_out_commit(j->out, err) < 0)
+        return -1;
+    if (j->failed)
+        mint_error("%" PRIu64 " of %" PRIu64 " sequences have reward null", j->failed,
+                   j->sequences);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct opts o = {
+        .gold_field = "answer",
+        .weight = 1,
+        .threshold = 0.5,
+        .strip = true,
+        .which = MINT_SCORE_LAST,
+        .target = -1,
+        .min = -1,
+        .max = -1,
+        .timeout = 30,
+        .jobs = 1,
+        .retries = 1,
+    };
+    static struct job job;
+    struct mint_err err = {0};
+    mint_cli_begin(&tool, argc, argv, &o);
+    int rc = run(&o, &job, &err);
+    int status = mint_cli_end(rc, &err, job.in.skipped);
+    return status == 0 && job.failed ? 3 : status;
+}
