@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "mem.h"
+
+/* Every test runs in a fresh folder, which is the working directory. */
+static int enter(void **state)
+{
+    char dir[] = "/tmp/mint-test-fs-XXXXXX";
+    if (!mkdtemp(dir) || chdir(dir) != 0)
+        return -1;
+    *state = mint_xstrdup(dir);
+    return 0;
+}
+
+static int leave(void **state)
+{
+    char *command = mint_xasprintf("chmod -R u+w %s; rm -rf %s", (char *)*state, (char *)*state);
+    int rc = chdir("/") == 0 ? system(command) : -1;
+    free(command);
+    free(*state);
+    return rc;
+}
+
+static void make(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void assert_content(const char *path, const char *want)
+{
+    struct mint_err err;
+    char *text;
+    size_t n;
+    assert_int_equal(mint_fs_read_file(path, 1 << 20, &text, &n, &err), 0);
+    assert_string_equal(text, want);
+    assert_int_equal(n, strlen(want));
+    free(text);
+}
+
+static void assert_no_temporaries(void)
+{
+    assert_int_not_equal(system("ls -A | grep -q tmp-"), 0);
+}
+
+static void read_file_has_limits(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    char *text;
+    size_t n;
+    make("a", "0123456789");
+    assert_int_equal(mint_fs_read_file("a", 10, &text, &n, &err), 0);
+    assert_int_equal(n, 10);
+    assert_string_equal(text, "0123456789");
+    free(text);
+    assert_int_equal(mint_fs_read_file("a", 9, &text, &n, &err), -1);
+    assert_string_equal(err.msg, "a has more than 9 bytes");
+    assert_int_equal(mint_fs_read_file("none", 9, &text, &n, &err), -1);
+    assert_string_equal(err.msg, "cannot open none: No such file or directory");
+    assert_int_equal(mint_fs_read_file(".", 9, &text, &n, &err), -1);
+    assert_int_equal(mint_fs_read_file("/dev/zero", 100000, &text, &n, &err), -1);
+    make("empty", "");
+    assert_int_equal(mint_fs_read_file("empty", 0, &text, &n, &err), 0);
+    assert_string_equal(text, "");
+    free(text);
+}
+
+static void write_file_replaces(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    make("a", "old");
+    assert_int_equal(chmod("a", 0600), 0);
+    assert_int_equal(mint_fs_write_file("a", "new text", 8, &err), 0);
+    assert_content("a", "new text");
+    struct stat st;
+    stat("a", &st);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(mint_fs_write_file("none/a", "x", 1, &err), -1);
+    assert_non_null(strstr(err.msg, "none/a.tmp-"));
+    assert_no_temporaries();
+}
+
+static void a_link_stays_a_link(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct stat st;
+    mkdir("d", 0777);
+    make("d/real", "old");
+    assert_int_equal(symlink("d/real", "link"), 0);
+    assert_int_equal(mint_fs_write_file("link", "new", 3, &err), 0);
+    lstat("link", &st);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_content("d/real", "new");
+}
+
+static void map_gives_the_bytes(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_map m;
+    make("a", "hello");
+    assert_int_equal(mint_fs_map(&m, "a", &err), 0);
+    assert_int_equal(m.n, 5);
+    assert_memory_equal(m.data, "hello", 5);
+    mint_fs_unmap(&m);
+    assert_null(m.data);
+    make("empty", "");
+    assert_int_equal(mint_fs_map(&m, "empty", &err), 0);
+    assert_null(m.data);
+    assert_int_equal(m.n, 0);
+    mint_fs_unmap(&m);
+    assert_int_equal(mint_fs_map(&m, "none", &err), -1);
+    assert_int_equal(mint_fs_map(&m, ".", &err), -1);
+    assert_string_equal(err.msg, ". is no regular file");
+    mkfifo("pipe", 0666); /* must not hang */
+    assert_int_equal(mint_fs_map(&m, "pipe", &err), -1);
+}
+
+static void tmpfile_is_absent_until_commit(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_tmpfile t;
+    assert_int_equal(mint_tmpfile_open(&t, "out", false, &err), 0);
+    assert_int_equal(mint_fs_write_all(t.fd, "text", 4), 0);
+    assert_false(mint_fs_exists("out"));
+    assert_true(mint_fs_exists(t.path));
+    assert_int_equal(mint_tmpfile_commit(&t, &err), 0);
+    assert_content("out", "text");
+    assert_no_temporaries();
+    mint_tmpfile_abort(&t); /* after commit: nothing */
+}
+
+static void tmpfile_abort_leaves_nothing(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_tmpfile t;
+    assert_int_equal(mint_tmpfile_open(&t, "out", false, &err), 0);
+    mint_tmpfile_abort(&t);
+    mint_tmpfile_abort(&t);
+    struct mint_tmpfile zero = {0};
+    mint_tmpfile_abort(&zero);
+    assert_false(mint_fs_exists("out"));
+    assert_no_temporaries();
+}
+
+static void existing_target_needs_force(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_tmpfile t;
+    make("out", "old");
+    assert_int_equal(mint_tmpfile_open(&t, "out", false, &err), -1);
+    assert_string_equal(err.msg, "out exists; use -f to replace it");
+    assert_int_equal(mint_tmpfile_open(&t, "out", true, &err), 0);
+    assert_int_equal(mint_fs_write_all(t.fd, "new", 3), 0);
+    assert_content("out", "old");
+    assert_int_equal(mint_tmpfile_commit(&t, &err), 0);
+    assert_content("out", "new");
+}
+
+static void target_that_came_meanwhile_is_kept(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_tmpfile t;
+    assert_int_equal(mint_tmpfile_open(&t, "out", false, &err), 0);
+    make("out", "theirs");
+    assert_int_equal(mint_tmpfile_commit(&t, &err), -1);
+    assert_string_equal(err.msg, "out exists; use -f to replace it");
+    assert_content("out", "theirs");
+    assert_no_temporaries();
+}
+
+static void bad_targets_are_named(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_tmpfile t;
+    struct mint_tmpdir d;
+    static const char *const names[] = {"", "/", ".", "..", "x/.."};
+    mkdir("x", 0777);
+    for (size_t i = 0; i < MINT_ARRAY_LEN(names); i++) {
+        assert_int_equal(mint_tmpfile_open(&t, names[i], true, &err), -1);
+        assert_int_equal(mint_tmpdir_open(&d, names[i], true, &err), -1);
+    }
+    assert_int_equal(mint_tmpfile_open(&t, "x", true, &err), -1);
+    assert_string_equal(err.msg, "x is a folder");
+    make("file", "");
+    assert_int_equal(mint_tmpdir_open(&d, "file", true, &err), -1);
+    assert_string_equal(err.msg, "file is no folder");
+    assert_int_equal(mint_tmpfile_open(&t, "none/out", true, &err), -1);
+    assert_int_equal(mint_tmpdir_open(&d, "none/out", true, &err), -1);
+    mint_tmpfile_abort(&t);
+    mint_tmpdir_abort(&d);
+    assert_no_temporaries();
+}
+
+static void one_writer_a_target(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_tmpfile t, u;
+    assert_int_equal(mint_tmpfile_open(&t, "out", false, &err), 0);
+    assert_int_equal(mint_tmpfile_open(&u, "out", false, &err), -1);
+    assert_int_equal(err.code, MINT_ELOCKED);
+    assert_int_equal(mint_tmpfile_commit(&t, &err), 0);
+}
+
+/* A process that is over, so that its pid is free. */
+static long dead_pid(void)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    waitpid(child, NULL, 0);
+    return child;
+}
+
+static void stale_temporaries_are_removed(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_tmpfile t;
+    char dead[64], folder[64], inner[80], alive[64], own[64], locked[64], other[64];
+    long pid = dead_pid();
+    snprintf(dead, sizeof dead, "out.tmp-%ld", pid);
+    snprintf(own, sizeof own, "out.tmp-%ld", (long)getpid());
+    snprintf(alive, sizeof alive, "out.tmp-%ld", (long)getppid());
+    snprintf(other, sizeof other, "out.tmp-%ldx", pid);
+    snprintf(folder, sizeof folder, "out.tmp-%ld", dead_pid());
+    snprintf(inner, sizeof inner, "%s/file", folder);
+    snprintf(locked, sizeof locked, "out.tmp-%ld", dead_pid());
+    make(dead, "");
+    make(own, "left by an earlier process of this number");
+    make(alive, "");
+    make(other, "");
+    make("out.tmp-", "");
+    make("other.tmp-1", "");
+    make(locked, "");
+    int fd = open(locked, O_RDONLY); /* as a writer in another container, whose pids we cannot see */
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    mkdir(folder, 0777);
+    make(inner, "");
+    assert_int_equal(mint_tmpfile_open(&t, "out", false, &err), 0);
+    assert_false(mint_fs_exists(dead));
+    assert_false(mint_fs_exists(folder));
+    assert_true(mint_fs_exists(alive));
+    assert_true(mint_fs_exists(other));
+    assert_true(mint_fs_exists(locked));
+    assert_true(mint_fs_exists("out.tmp-"));
+    assert_true(mint_fs_exists("other.tmp-1"));
+    assert_int_equal(mint_tmpfile_commit(&t, &err), 0);
+    assert_content("out", "");
+    close(fd);
+}
+
+static void the_only_copy_is_not_stale(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_tmpdir t;
+    char old[64];
+    snprintf(old, sizeof old, "out.tmp-%ld-old", dead_pid());
+    mkdir(old, 0777);
+    assert_int_equal(mint_tmpdir_open(&t, "out", false, &err), 0);
+    assert_true(mint_fs_exists(old));
+    assert_int_equal(mint_tmpdir_commit(&t, &err), 0);
+    assert_int_equal(mint_tmpdir_open(&t, "out", true, &err), 0);
+    assert_false(mint_fs_exists(old));
+    mint_tmpdir_abort(&t);
+}
+
+static void fill(const struct mint_tmpdir *t, const char *text)
+{
+    char *sub = mint_fs_join(t->path, "sub"), *file = mint_fs_join(sub, "file");
+    assert_int_equal(mkdir(sub, 0777), 0);
+    make(file, text);
+    free(sub);
+    free(file);
+}
+
+static void tmpdir_commits_and_replaces(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_tmpdir t;
+    assert_int_equal(mint_tmpdir_open(&t, "ck/", false, &err), 0);
+    fill(&t, "one");
+    assert_false(mint_fs_exists("ck"));
+    assert_int_equal(mint_tmpdir_commit(&t, &err), 0);
+    assert_content("ck/sub/file", "one");
+    assert_true(mint_fs_is_dir("ck"));
+    assert_int_equal(mint_tmpdir_open(&t, "ck", false, &err), -1);
+    assert_string_equal(err.msg, "ck exists; use -f to replace it");
+    assert_int_equal(mint_tmpdir_open(&t, "ck", true, &err), 0);
+    fill(&t, "two");
+    assert_content("ck/sub/file", "one");
+    assert_int_equal(mint_tmpdir_commit(&t, &err), 0);
+    assert_content("ck/sub/file", "two");
+    assert_no_temporaries();
+}
+
+static void tmpdir_abort_removes_the_tree(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_tmpdir t;
+    assert_int_equal(mint_tmpdir_open(&t, "ck", false, &err), 0);
+    fill(&t, "x");
+    char *link = mint_fs_join(t.path, "link");
+    mkdir("precious", 0777);
+    make("precious/file", "kept");
+    assert_int_equal(symlink("../precious", link), 0);
+    free(link);
+    mint_tmpdir_abort(&t);
+    mint_tmpdir_abort(&t);
+    assert_false(mint_fs_exists("ck"));
+    assert_content("precious/file", "kept");
+    assert_no_temporaries();
+}
+
+static void tmpdir_does_not_take_an_empty_folder(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_tmpdir t;
+    assert_int_equal(mint_tmpdir_open(&t, "ck", false, &err), 0);
+    mkdir("ck", 0777); /* rename(2) alone would replace it */
+    assert_int_equal(mint_tmpdir_commit(&t, &err), -1);
+    assert_string_equal(err.msg, "ck exists; use -f to replace it");
+    assert_no_temporaries();
+}
+
+static void on_signal(int sig)
+{
+    mint_fs_cleanup();
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
+static void cleanup_in_a_signal_handler(void **state)
+{
+    (void)state;
+    int ends[2], status;
+    char c;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct mint_tmpfile t;
+        struct mint_tmpdir d;
+        signal(SIGTERM, on_signal);
+        if (mint_tmpfile_open(&t, "out", false, NULL) < 0 || mint_tmpdir_open(&d, "ck", false, NULL) < 0)
+            _exit(9);
+        fill(&d, "x");
+        (void)!write(ends[1], "r", 1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ends[0], &c, 1), 1);
+    kill(child, SIGTERM);
+    waitpid(child, &status, 0);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    assert_no_temporaries();
+    assert_false(mint_fs_exists("out") || mint_fs_exists("ck"));
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void a_forked_child_cleans_nothing_up(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_tmpfile t;
+    assert_int_equal(mint_tmpfile_open(&t, "out", false, &err), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        mint_fs_cleanup();
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    assert_true(mint_fs_exists(t.path));
+    mint_fs_cleanup();
+    assert_false(mint_fs_exists(t.path));
+    mint_tmpfile_abort(&t);
+}
+
+static void copy_is_exact_and_exclusive(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    make("a", "some bytes");
+    assert_int_equal(mint_fs_copy_file("a", "b", &err), 0);
+    assert_content("b", "some bytes");
+    assert_int_equal(mint_fs_copy_file("a", "a", &err), -1);
+    assert_int_equal(mint_fs_copy_file("none", "c", &err), -1);
+    assert_content("a", "some bytes");
+}
+
+static void lock_names_its_holder(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_lock l, m;
+    int ends[2], status;
+    char c;
+    assert_int_equal(mint_lock_take(&l, "lock", &err), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char want[64];
+        snprintf(want, sizeof want, "lock is locked by process %ld", (long)getppid());
+        int rc = mint_lock_take(&m, "lock", &err);
+        _exit(rc == -1 && err.code == MINT_ELOCKED && strcmp(err.msg, want) == 0 ? 0 : 1);
+    }
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    mint_lock_release(&l);
+    mint_lock_release(&l);
+    assert_true(mint_fs_exists("lock"));
+    assert_int_equal(mint_lock_take(&m, "lock", &err), 0);
+    mint_lock_release(&m);
+    /* and it dies with its holder */
+    assert_int_equal(pipe(ends), 0);
+    child = fork();
+    if (child == 0) {
+        int rc = mint_lock_take(&l, "lock", &err);
+        (void)!write(ends[1], rc ? "e" : "r", 1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ends[0], &c, 1), 1);
+    assert_int_equal(c, 'r');
+    assert_int_equal(mint_lock_take(&m, "lock", &err), -1);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_int_equal(mint_lock_take(&m, "lock", &err), 0);
+    mint_lock_release(&m);
+    assert_int_equal(mint_lock_take(&m, "none/lock", &err), -1);
+    assert_int_equal(err.code, MINT_EIO);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void join_puts_one_slash(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {{"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"/", "b", "/b"}};
+    for (size_t i = 0; i < MINT_ARRAY_LEN(cases); i++) {
+        char *p = mint_fs_join(cases[i][0], cases[i][1]);
+        assert_string_equal(p, cases[i][2]);
+        free(p);
+    }
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, enter, leave)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(read_file_has_limits),
+        TEST(write_file_replaces),
+        TEST(a_link_stays_a_link),
+        TEST(map_gives_the_bytes),
+        TEST(tmpfile_is_absent_until_commit),
+        TEST(tmpfile_abort_leaves_nothing),
+        TEST(existing_target_needs_force),
+        TEST(target_that_came_meanwhile_is_kept),
+        TEST(bad_targets_are_named),
+        TEST(one_writer_a_target),
+        TEST(stale_temporaries_are_removed),
+        TEST(the_only_copy_is_not_stale),
+        TEST(tmpdir_commits_and_replaces),
+        TEST(tmpdir_abort_removes_the_tree),
+        TEST(tmpdir_does_not_take_an_empty_folder),
+        TEST(cleanup_in_a_signal_handler),
+        TEST(a_forked_child_cleans_nothing_up),
+        TEST(copy_is_exact_and_exclusive),
+        TEST(lock_names_its_holder),
+        TEST(join_puts_one_slash),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
