@@ -40,9 +40,9 @@ static uint16_t f16_round(uint32_t u)
 
 static uint16_t bf16_round(uint32_t u)
 {
-    if ((u & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(u >> 16 | 0x40); /* NaN stays NaN, made quiet */
-    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+    uint32_t nan = u >> 16 | 0x40; /* NaN stays NaN, made quiet */
+    uint32_t near = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+    return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : near);
 }
 
 void mint_dtype_to_f32(enum mint_dtype t, const void *in, float *out, size_t n)
@@ -69,10 +69,16 @@ void mint_dtype_from_f32(enum mint_dtype t, const float *in, void *out, size_t n
             memcpy(out, in, n * 4);
         return;
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; t == MINT_F16 && i < n; i++) {
         uint32_t u;
         memcpy(&u, in + i, 4);
-        uint16_t h = t == MINT_BF16 ? bf16_round(u) : f16_round(u);
+        uint16_t h = f16_round(u);
+        memcpy(p + 2 * i, &h, 2);
+    }
+    for (size_t i = 0; t == MINT_BF16 && i < n; i++) { /* loops of their own: a model is long */
+        uint32_t u;
+        memcpy(&u, in + i, 4);
+        uint16_t h = bf16_round(u);
         memcpy(p + 2 * i, &h, 2);
     }
 }

@@ -116,11 +116,16 @@ static int shape(const struct options *o, struct mint_model_config *c, struct mi
     return 0;
 }
 
+struct shown {
+    struct mint_progress line;
+    double total;
+};
+
 static void progress(void *ctx, double done, double total)
 {
-    struct mint_progress *p = ctx;
-    p->total = total;
-    mint_progress_set(p, done, NULL);
+    struct shown *s = ctx;
+    s->line.total = s->total = total;
+    mint_progress_set(&s->line, done, NULL);
 }
 
 static int run(const struct options *o, struct mint_err *err)
@@ -138,12 +143,12 @@ static int run(const struct options *o, struct mint_err *err)
         return -1;
     if (o->threads > 0)
         omp_set_num_threads((int)o->threads);
-    struct mint_progress p;
-    mint_progress_begin(&p, "weights", "elements", 0);
-    int rc = mint_init_write(&init, o->to, o->force, progress, &p, err);
-    mint_progress_end(&p);
+    struct shown shown = {.total = 0};
+    mint_progress_begin(&shown.line, "weights", "elements", 0);
+    int rc = mint_init_write(&init, o->to, o->force, progress, &shown, err);
+    mint_progress_end(&shown.line);
     if (!rc)
-        mint_verbose(1, "%s: %s, %.0f parameters", o->to, init.config.arch, p.total);
+        mint_verbose(1, "%s: %s, %.0f parameters", o->to, init.config.arch, shown.total);
     return rc;
 }
 
