@@ -16,11 +16,10 @@ static size_t slot(const struct mint_adapter *a, int layer, enum mint_module mod
     return (size_t)layer * MINT_MOD_LAYER_N + (size_t)mod;
 }
 
+/* enum mint_module numbers the modules in the order of checkpoint.h's bits. */
 static bool has_module(const struct mint_adapter_config *c, enum mint_module mod)
 {
-    if (mod == MINT_MOD_HEAD)
-        return c->unembed;
-    return mod <= MINT_MOD_O ? c->attn : c->mlp;
+    return mint_adapter_modules(c) >> mod & 1;
 }
 
 static int add_param(struct mint_adapter *a, int layer, enum mint_module mod, char which,

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+#include "mem.h"
+#include "train_job.h"
+
+static const void *copy(struct mint_arena *a, const void *p, size_t n, size_t size)
+{
+    if (!p)
+        return NULL;
+    void *q = mint_arena_alloc(a, n * size);
+    memcpy(q, p, n * size);
+    return q;
+}
+
+/* Out of the reader's arena, which the next record reuses. */
+static void keep(struct mint_datums *s, const struct mint_datum *d)
+{
+    struct mint_arena *a = &s->arena;
+    if (s->n == s->cap) {
+        s->cap = s->cap ? 2 * s->cap : 64;
+        s->d = mint_xreallocarray(s->d, s->cap, sizeof *s->d);
+    }
+    struct mint_datum *k = &s->d[s->n++];
+    *k = *d;
+    k->input = copy(a, d->input, d->n, sizeof *d->input);
+    k->target = copy(a, d->target, d->n, sizeof *d->target);
+    k->weights = copy(a, d->weights, d->n, sizeof *d->weights);
+    k->logprobs = copy(a, d->logprobs, d->n, sizeof *d->logprobs);
+    k->advantages = copy(a, d->advantages, d->n, sizeof *d->advantages);
+    k->ref_logprobs = copy(a, d->ref_logprobs, d->n, sizeof *d->ref_logprobs);
+    k->clip_low = copy(a, d->clip_low, d->n, sizeof *d->clip_low);
+    k->clip_high = copy(a, d->clip_high, d->n, sizeof *d->clip_high);
+    k->meta_raw = copy(a, d->meta_raw, d->meta_n, 1);
+    k->group = d->group ? mint_arena_strndup(a, d->group, strlen(d->group)) : NULL;
+}
+
+static int check(const struct mint_train_opts *o, const struct mint_datum *d, int64_t max_positions,
+                 struct mint_err *err)
+{
+    if ((int64_t)d->n > max_positions)
+        return mint_fail(err, MINT_ESCHEMA, "the datum has %zu positions, the model's context is %lld",
+                         d->n, (long long)max_positions);
+    return o ? mint_trainer_check(o, d, err) : 0;
+}
+
+int mint_datums_read(struct mint_datums *s, const char *const *paths, size_t npaths, bool skip_bad,
+                     void (*on_skip)(const char *msg), const struct mint_train_opts *o,
+                     int64_t vocab, int64_t max_positions, struct mint_err *err)
+{
+    struct mint_reader r;
+    struct mint_sha256 sha;
+    int rc;
+    *s = (struct mint_datums){.arena = MINT_ARENA_INIT};
+    mint_reader_init(&r, paths, npaths, skip_bad);
+    r.on_skip = on_skip;
+    mint_sha256_init(&sha);
+    while ((rc = mint_reader_next(&r, err)) > 0) {
+        struct mint_datum d;
+        if (mint_datum_read(&r, vocab, &d, err) < 0 || check(o, &d, max_positions, err) < 0) {
+            if (mint_reader_bad(&r, err) < 0) {
+                rc = -1;
+                break;
+            }
+            continue;
+        }
+        mint_sha256_add(&sha, r.line, r.len);
+        mint_sha256_add(&sha, "\n", 1);
+        keep(s, &d);
+    }
+    mint_sha256_end_text(&sha, s->digest);
+    s->skipped = r.skipped;
+    mint_reader_close(&r);
+    return rc;
+}
+
+void mint_datums_release(struct mint_datums *s)
+{
+    mint_arena_release(&s->arena);
+    free(s->d);
+    *s = (struct mint_datums){0};
+}

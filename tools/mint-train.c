@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mint-train: optimiser steps of a LoRA adapter over Datums. The work is in train_job.h. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backward.h"
+#include "cli.h"
+#include "forward.h"
+#include "fs.h"
+#include "hash.h"
+#include "json.h"
+#include "log.h"
+#include "mem.h"
+#include "metrics.h"
+#include "train_job.h"
+#include "zio.h"
+
+struct options {
+    struct mint_common common;
+    const char *model, *from, *to, *ref_adapter;
+    int loss, kl_estimator, schedule;
+    double clip_low, clip_high, beta, kl_coef, lr, alpha, beta1, beta2, eps, weight_decay, grad_clip;
+    int64_t rank, seed, batch_size, epochs, substeps, warmup, total_steps, micro_tokens;
+    bool train_attn, train_mlp, train_unembed, forward_only, dry_run;
+};
+
+#define O struct options
+static const struct mint_opt option_table[] = {
+    MINT_O_HEAD("Model"),
+    MINT_O_STR('m', "model", "DIR", O, model, "model folder (Hugging Face)"),
+    MINT_O_STR(0, "from", "CKPT", O, from, "checkpoint to go on from; without it a fresh adapter"),
+    MINT_O_STR(0, "to", "CKPT", O, to, "checkpoint folder to write"),
+    MINT_O_HEAD("Loss"),
+    MINT_O_CHOICE(0, "loss", mint_loss_names, O, loss, "what is minimised, summed over positions"),
+    MINT_O_FLOAT(0, "clip-low-threshold", "R", O, clip_low, 0, 1e6,
+                 "lowest ratio of ppo (default 0.8) and cispo (0)"),
+    MINT_O_FLOAT(0, "clip-high-threshold", "R", O, clip_high, 0, 1e6,
+                 "highest ratio of ppo (default 1.2) and cispo (4)"),
+    MINT_O_FLOAT(0, "beta", "B", O, beta, 0, 1e6, "square term of dro"),
+    MINT_O_FLOAT(0, "kl-penalty-coef", "C", O, kl_coef, 0, 1e6, "KL term against the reference"),
+    MINT_O_CHOICE(0, "kl-estimator", mint_kl_names, O, kl_estimator, "its estimator"),
+    MINT_O_STR(0, "ref-adapter", "CKPT", O, ref_adapter, "reference policy; without it the base"),
+    MINT_O_HEAD("Adapter (a fresh one)"),
+    MINT_O_INT(0, "rank", "R", O, rank, 1, 4096, "rank of the LoRA matrices"),
+    MINT_O_FLOAT(0, "alpha", "A", O, alpha, 1e-6, 1e6, "scale is alpha / rank"),
+    MINT_O_FLAG(0, "train-attn", O, train_attn, "q, k, v and o projections"),
+    MINT_O_FLAG(0, "train-mlp", O, train_mlp, "gate, up and down projections"),
+    MINT_O_FLAG(0, "train-unembed", O, train_unembed, "output head"),
+    MINT_O_INT('s', "seed", "N", O, seed, 0, 9007199254740992.0, "seed of its A matrices"),
+    MINT_O_HEAD("Optimiser"),
+    MINT_O_FLOAT(0, "lr", "LR", O, lr, 0, 10, "learning rate of Adam"),
+    MINT_O_CHOICE(0, "schedule", mint_schedule_names, O, schedule, "course of the learning rate"),
+    MINT_O_INT(0, "warmup", "N", O, warmup, 0, 1e12, "steps of linear warm-up"),
+    MINT_O_INT(0, "total-steps", "N", O, total_steps, 0, 1e12,
+               "length of the schedule from step 0 of the checkpoint chain, 0 this run"),
+    MINT_O_FLOAT(0, "beta1", "B", O, beta1, 0, 0.999999, "decay of the first moment"),
+    MINT_O_FLOAT(0, "beta2", "B", O, beta2, 0, 0.99999999, "decay of the second moment"),
+    MINT_O_FLOAT(0, "eps", "E", O, eps, 1e-30, 1, "added to the root of the second moment"),
+    MINT_O_FLOAT(0, "weight-decay", "W", O, weight_decay, 0, 10, "decoupled weight decay"),
+    MINT_O_FLOAT(0, "grad-clip-norm", "G", O, grad_clip, 0, 1e12, "largest gradient norm, 0 off"),
+    MINT_O_INT(0, "batch-size", "N", O, batch_size, 0, 1e12, "datums a batch, 0 all"),
+    MINT_O_INT(0, "epochs", "N", O, epochs, 1, 1e9, "times through the datums"),
+    MINT_O_INT(0, "substeps", "N", O, substeps, 1, 1e9, "optimiser steps a batch is cut into"),
+    MINT_O_HEAD("Running"),
+    MINT_O_INT(0, "micro-tokens", "N", O, micro_tokens, 1, 1 << 24,
+               "positions that go through together; changes memory, not the result"),
+    MINT_O_FLAG(0, "forward-only", O, forward_only, "write each datum's logprobs, train nothing"),
+    MINT_O_FLAG(0, "dry-run", O, dry_run, "read and check everything, say the plan, stop"),
+    MINT_O_END,
+};
+#undef O
+
+static const char *const examples[] = {
+    "mint-train --model Qwen3-0.6B --from ckpt/11 --to ckpt/12 datums.jsonl.zst",
+    "mint-train --model Qwen3-0.6B --to sft/1 --loss cross_entropy --epochs 2 --batch-size 32 "
+    "sft.jsonl.zst",
+    "mint-train --model Qwen3-0.6B --from ckpt/12 --forward-only datums.jsonl.zst",
+    NULL,
+};
+
+static const struct mint_tool tool = {
+    .name = "mint-train",
+    .summary = "update a LoRA adapter from Datums",
+    .synopsis = "--model DIR [--from CKPT] --to CKPT [options] [DATUMS...]",
+    .groups = MINT_CLI_IO | MINT_CLI_RUN | MINT_CLI_COMPUTE,
+    .opts = option_table,
+    .reads_stdin = true,
+    .examples = examples,
+};
+
+struct session {
+    struct mint_policy policy;
+    struct mint_checkpoint ref_checkpoint;
+    bool has_ref;
+    struct mint_adapter *fresh, *ref;
+    struct mint_datums data;
+    struct mint_trainer *trainer;
+    struct mint_train_config config;
+    struct mint_trainer_state state; /* of the checkpoint to be */
+    struct mint_buf options_json;
+    struct mint_lock lock;
+    bool locked;
+    const struct options *o;
+    struct mint_progress progress;
+    double start;
+    struct mint_step_stats last;
+};
+
+static void say_skip(const char *msg)
+{
+    mint_warn("%s", msg);
+}
+
+static int check_options(struct options *o, struct mint_err *err)
+{
+    if (!o->model)
+        return mint_usage(err, "--model DIR is missing");
+    if (!o->to && !o->forward_only && !o->dry_run)
+        return mint_usage(err, "--to CKPT is missing (or --forward-only)");
+    if (o->to && o->forward_only)
+        return mint_usage(err, "--forward-only trains nothing: no --to");
+    static const char *const fresh_only[] = {"rank",        "alpha",         "seed", "train-attn",
+                                             "train-mlp", "train-unembed"};
+    for (size_t i = 0; o->from && i < MINT_ARRAY_LEN(fresh_only); i++)
+        if (mint_cli_given(fresh_only[i]))
+            return mint_usage(err, "--%s is for a fresh adapter: --from has its own",
+                              fresh_only[i]);
+    bool cispo = o->loss == MINT_LOSS_CISPO;
+    if (!mint_cli_given("clip-low-threshold"))
+        o->clip_low = cispo ? 0.0 : 0.8;
+    if (!mint_cli_given("clip-high-threshold"))
+        o->clip_high = cispo ? 4.0 : 1.2;
+    if (o->clip_low > o->clip_high)
+        return mint_usage(err, "--clip-low-threshold %g is above --clip-high-threshold %g; they "
+                               "are bounds of the ratio itself (0.8 and 1.2, not 0.2)",
+                          o->clip_low, o->clip_high);
+    if (o->ref_adapter && o->kl_coef == 0)
+        return mint_usage(err, "--ref-adapter goes with --kl-penalty-coef");
+    return 0;
+}
+
+static void fill_config(struct session *s, const struct options *o)
+{
+    s->o = o;
+    s->config = (struct mint_train_config){
+        .opts = {.loss = {.loss = (enum mint_loss)o->loss,
+                          .clip_low = (float)o->clip_low,
+                          .clip_high = (float)o->clip_high,
+                          .beta = (float)o->beta,
+                          .kl_coef = (float)o->kl_coef,
+                          .kl = (enum mint_kl)o->kl_estimator},
+                 .beta1 = o->beta1,
+                 .beta2 = o->beta2,
+                 .eps = o->eps,
+                 .weight_decay = o->weight_decay,
+                 .grad_clip_norm = o->grad_clip,
+                 .micro_tokens = o->micro_tokens},
+        .adapter = {.rank = (int32_t)o->rank,
+                    .alpha = o->alpha,
+                    .attn = o->train_attn,
+                    .mlp = o->train_mlp,
+                    .unembed = o->train_unembed},
+        .seed = (uint64_t)o->seed,
+        .lr = o->lr,
+        .schedule = (enum mint_schedule)o->schedule,
+        .warmup = o->warmup,
+        .total_steps = o->total_steps,
+        .batch_size = o->batch_size,
+        .epochs = o->epochs,
+        .substeps = o->substeps,
+    };
+    snprintf(s->config.adapter.base_model, sizeof s->config.adapter.base_model, "%s", o->model);
+}
+
+static int open_ref(struct session *s, const struct options *o, struct mint_err *err)
+{
+    if (!o->ref_adapter)
+        return 0;
+    if (mint_checkpoint_open(&s->ref_checkpoint, o->ref_adapter, err) < 0)
+        return -1;
+    s->has_ref = true;
+    return mint_adapter_load(&s->ref, s->policy.model, &s->ref_checkpoint, err);
+}
+
+static int open_model(struct session *s, const struct options *o, struct mint_err *err)
+{
+    struct mint_policy_opts p = {
+        .model = o->model,
+        .adapter = o->from,
+        .device = o->common.device,
+        .precision = o->common.precision,
+        .threads = (int)o->common.threads,
+    };
+    if (mint_policy_open(&s->policy, &p, err) < 0 || open_ref(s, o, err) < 0)
+        return -1;
+    if (s->policy.has_checkpoint)
+        s->config.adapter = s->policy.checkpoint.config;
+    return 0;
+}
+
+/* The four things that make the result, for trainer_state.json. */
+static int fill_state(struct session *s, struct mint_err *err)
+{
+    struct mint_trainer_state *st = &s->state;
+    const struct mint_checkpoint *parent = &s->policy.checkpoint;
+    const char *base;
+    struct mint_sha256 sha;
+    if (mint_policy_fingerprint(&s->policy, &base, err) < 0)
+        return -1;
+    mint_train_options_json(&s->config, !s->policy.has_checkpoint,
+                            s->o->common.precision ? "f32" : "bf16",
+                            s->has_ref ? s->ref_checkpoint.fingerprint : NULL, &s->options_json);
+    mint_sha256_init(&sha);
+    mint_sha256_add(&sha, s->options_json.data, s->options_json.len);
+    mint_sha256_end_text(&sha, st->options);
+    snprintf(st->base, sizeof st->base, "%s", base);
+    snprintf(st->datums, sizeof st->datums, "%s", s->data.digest);
+    if (s->policy.has_checkpoint)
+        snprintf(st->parent, sizeof st->parent, "%s", parent->fingerprint);
+    st->options_json = s->options_json.data;
+    st->step = s->policy.has_checkpoint ? parent->state.step : 0;
+    st->tokens = s->policy.has_checkpoint ? parent->state.tokens : 0;
+    return 0;
+}
+
+/* 1: --to holds this very result. 0: there is none. -1: another one is in the way. */
+static int existing(const struct session *s, struct mint_err *err)
+{
+    struct mint_checkpoint c;
+    const char *to = s->o->to, *differs = NULL;
+    if (!mint_fs_exists(to))
+        return 0;
+    if (mint_checkpoint_open(&c, to, err) < 0)
+        return mint_wrap(err, "%s is in the way and no checkpoint: ", to);
+    const struct mint_trainer_state *a = &c.state, *b = &s->state;
+    if (strcmp(a->base, b->base) != 0)
+        differs = "another base model";
+    else if (strcmp(a->parent, b->parent) != 0)
+        differs = "another parent checkpoint (--from)";
+    else if (strcmp(a->datums, b->datums) != 0)
+        differs = "other datums";
+    else if (strcmp(a->options, b->options) != 0)
+        differs = "other options";
+    mint_checkpoint_close(&c);
+    if (differs)
+        return mint_fail(err, MINT_EMODEL,
+                         "%s exists and was made from %s; remove it, or choose another --to", to,
+                         differs);
+    return 1;
+}
+
+static int take_lock(struct session *s, struct mint_err *err)
+{
+    char *path = mint_xasprintf("%s.lock", s->o->to);
+    int rc = mint_lock_take(&s->lock, path, err);
+    s->locked = rc == 0;
+    free(path);
+    return rc;
+}
+
+static int report_step(void *ctx, const struct mint_train_report *r, struct mint_err *err)
+{
+    struct session *s = ctx;
+    const struct mint_step_stats *st = r->stats;
+    double n = st->ratios ? (double)st->ratios : 1, tok = st->tokens ? (double)st->tokens : 1;
+    double now = mint_now(), seconds = now - s->start;
+    struct mint_metrics m = MINT_METRICS_INIT;
+    s->start = now;
+    mint_metrics_begin(&m, "mint-train");
+    mint_metrics_int(&m, "step", r->global);
+    mint_metrics_int(&m, "datums", st->datums);
+    mint_metrics_int(&m, "datums_active", st->active);
+    mint_metrics_int(&m, "tokens", st->tokens);
+    mint_metrics_int(&m, "optim/skipped", !st->stepped);
+    mint_metrics_double(&m, "loss:sum", st->loss);
+    mint_metrics_double(&m, "train_mean_nll", -st->lp / tok);
+    mint_metrics_double(&m, "optim/kl_sample_train_v1", st->kl_v1 / n);
+    mint_metrics_double(&m, "optim/kl_sample_train_v2", 0.5 * st->kl_v2 / n);
+    mint_metrics_double(&m, "optim/kl_ref", st->kl_ref / tok);
+    mint_metrics_double(&m, "optim/entropy", st->entropy / tok);
+    mint_metrics_double(&m, "optim/ratio_max", st->ratios ? st->ratio_max : 1);
+    mint_metrics_double(&m, "optim/ratio_min", st->ratios ? st->ratio_min : 1);
+    mint_metrics_double(&m, "optim/clip_frac", (double)st->clipped / n);
+    mint_metrics_int(&m, "optim/log_ratio_clamped", st->clamped);
+    mint_metrics_double(&m, "optim/grad_norm", st->grad_norm);
+    mint_metrics_double(&m, "optim/lr", r->lr);
+    mint_metrics_double(&m, "perf/tokens_per_s", seconds > 0 ? (double)st->tokens / seconds : 0);
+    mint_metrics_double(&m, "time/total", seconds);
+    char extra[96];
+    snprintf(extra, sizeof extra, "loss %.4g, %.4g a token", st->loss, st->loss / tok);
+    mint_progress_set(&s->progress, (double)r->step, extra);
+    mint_verbose(1, "step %lld (%lld of %lld): loss:sum %.6g over %lld tokens, grad norm %.4g, lr %g",
+                 (long long)r->global, (long long)r->step, (long long)r->of, st->loss,
+                 (long long)st->tokens, st->grad_norm, r->lr);
+    return mint_metrics_end(&m, s->o->common.metrics, err);
+}
+
+static int train(struct session *s, struct mint_err *err)
+{
+    struct mint_adapter *a = s->policy.adapter ? s->policy.adapter : s->fresh;
+    int64_t tokens = 0;
+    s->start = mint_now();
+    mint_progress_begin(&s->progress, "training", "steps",
+                        (double)mint_train_planned(&s->config, s->data.n));
+    int rc = mint_train_run(&s->config, s->trainer, &s->data, report_step, s, &s->last, &tokens, err);
+    mint_progress_end(&s->progress);
+    if (rc < 0)
+        return -1;
+    s->state.step = mint_trainer_step_count(s->trainer);
+    s->state.tokens += tokens;
+    return mint_train_save(s->trainer, a, s->o->to, &s->state, &s->last, err);
+}
+
+static void put_forward(struct mint_buf *b, const struct mint_datum *d, const float *lp)
+{
+    mint_buf_adds(b, "{");
+    if (d->meta_raw) {
+        mint_buf_adds(b, "\"meta\":");
+        mint_buf_add(b, d->meta_raw, d->meta_n);
+        mint_buf_addc(b, ',');
+    }
+    mint_buf_adds(b, "\"loss_fn_outputs\":{\"logprobs\":{\"data\":");
+    mint_json_put_floats(b, lp, d->n);
+    mint_buf_addf(b, ",\"dtype\":\"float32\",\"shape\":[%zu]}}}\n", d->n);
+}
+
+/* One line a datum; a few datums at a time, so that memory stays bounded. */
+static int forward_only(struct session *s, struct mint_err *err)
+{
+    const struct mint_adapter *a = s->policy.adapter;
+    unsigned flags = (s->o->common.plain ? MINT_OUT_PLAIN : 0u) |
+                     (s->o->common.force ? MINT_OUT_FORCE : 0u);
+    struct mint_out *out;
+    struct mint_buf b = MINT_BUF_INIT;
+    int rc = mint_out_open(&out, s->o->common.output, flags, err);
+    if (rc < 0)
+        return -1;
+    mint_progress_begin(&s->progress, "forward", "datums", (double)s->data.n);
+    for (size_t at = 0, n; at < s->data.n && rc == 0; at += n) {
+        const struct mint_datum *some[64];
+        size_t total = 0;
+        for (n = 0; n < MINT_ARRAY_LEN(some) && at + n < s->data.n; n++) {
+            some[n] = &s->data.d[at + n];
+            total += some[n]->n;
+        }
+        float *lp = mint_xcalloc(total, sizeof *lp), *one = lp;
+        rc = mint_trainer_forward(s->trainer, some, n, a, true, lp, err);
+        mint_buf_reset(&b);
+        for (size_t i = 0; i < n && rc == 0; one += some[i++]->n)
+            put_forward(&b, some[i], one);
+        if (rc == 0)
+            rc = mint_out_write(out, b.data, b.len, err);
+        free(lp);
+        mint_progress_set(&s->progress, (double)(at + n), NULL);
+    }
+    mint_progress_end(&s->progress);
+    mint_buf_release(&b);
+    if (rc == 0)
+        return mint_out_commit(out, err);
+    mint_out_abort(out);
+    return -1;
+}
+
+static int read_data(struct session *s, struct mint_err *err)
+{
+    const struct options *o = s->o;
+    const struct mint_strs *files = &o->common.operands;
+    const struct mint_model_config *c = &s->policy.model->config;
+    if (mint_datums_read(&s->data, files->v, files->n, o->common.skip_bad, say_skip,
+                         o->forward_only ? NULL : &s->config.opts, c->vocab, c->max_positions,
+                         err) < 0)
+        return -1;
+    if (!s->data.n)
+        return mint_fail(err, MINT_ESCHEMA, "no datums: nothing to %s (all groups flat or empty?)",
+                         o->forward_only ? "compute" : "train on");
+    return 0;
+}
+
+static int make_trainer(struct session *s, struct mint_err *err)
+{
+    struct mint_policy *p = &s->policy;
+    struct mint_adapter *trained = p->adapter;
+    if (s->o->forward_only)
+        return mint_trainer_new(&s->trainer, p->model, NULL, p->adapter, &s->config.opts, err);
+    if (!trained) {
+        if (mint_adapter_new(&s->fresh, p->model, &s->config.adapter, s->config.seed, err) < 0)
+            return -1;
+        trained = s->fresh;
+    }
+    if (mint_trainer_new(&s->trainer, p->model, trained, s->ref, &s->config.opts, err) < 0)
+        return -1;
+    if (!p->has_checkpoint)
+        return 0;
+    if (!p->checkpoint.optimizer)
+        mint_note("%s has no optimizer.safetensors: Adam starts anew", s->o->from);
+    return mint_trainer_load_optimizer(s->trainer, p->checkpoint.optimizer,
+                                       p->checkpoint.state.step, err);
+}
+
+static int say_plan(const struct session *s)
+{
+    int64_t tokens = 0, longest = 0;
+    for (size_t i = 0; i < s->data.n; i++) {
+        tokens += (int64_t)s->data.d[i].n;
+        longest = MINT_MAX(longest, (int64_t)s->data.d[i].n);
+    }
+    int64_t rows = MINT_MAX(longest, MINT_MIN(tokens, s->o->micro_tokens));
+    const struct mint_model *m = s->policy.model;
+    size_t bytes = mint_work_bytes(m, s->config.adapter.rank, rows, true) +
+                   mint_back_bytes(m, s->config.adapter.rank, rows) +
+                   (size_t)(rows * m->config.hidden * 4) * ((size_t)m->config.layers + 1);
+    mint_note("plan: %zu datums, %lld positions, %lld optimiser steps; about %.0f MB of "
+              "activations",
+              s->data.n, (long long)tokens, (long long)mint_train_planned(&s->config, s->data.n),
+              (double)bytes / 1e6);
+    return 0;
+}
+
+static int work(struct session *s, struct mint_err *err)
+{
+    const struct options *o = s->o;
+    if (open_model(s, o, err) < 0)
+        return -1;
+    if (o->to && !o->dry_run && take_lock(s, err) < 0)
+        return -1;
+    if (read_data(s, err) < 0)
+        return -1;
+    if (o->dry_run)
+        return say_plan(s);
+    if (o->forward_only)
+        return make_trainer(s, err) < 0 ? -1 : forward_only(s, err);
+    if (fill_state(s, err) < 0)
+        return -1;
+    int there = existing(s, err);
+    if (there < 0)
+        return -1;
+    if (there) {
+        mint_note("%s is there already, made from the same base, parent, datums and options", o->to);
+        return 0;
+    }
+    return make_trainer(s, err) < 0 ? -1 : train(s, err);
+}
+
+static void close_all(struct session *s)
+{
+    if (s->locked)
+        mint_lock_release(&s->lock);
+    mint_trainer_free(s->trainer);
+    mint_adapter_close(s->ref);
+    mint_adapter_close(s->fresh);
+    if (s->has_ref)
+        mint_checkpoint_close(&s->ref_checkpoint);
+    mint_policy_close(&s->policy);
+    mint_datums_release(&s->data);
+    mint_buf_release(&s->options_json);
+}
+
+static int run(struct options *o, uint64_t *skipped, struct mint_err *err)
+{
+    struct session s = {0};
+    if (check_options(o, err) < 0)
+        return -1;
+    fill_config(&s, o);
+    int rc = work(&s, err);
+    *skipped = s.data.skipped;
+    close_all(&s);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {.loss = MINT_LOSS_IS,
+                        .kl_estimator = MINT_KL_K3,
+                        .clip_low = 0.8,
+                        .clip_high = 1.2,
+                        .beta = 0.05,
+                        .lr = 2e-5,
+                        .rank = 16,
+                        .alpha = 32,
+                        .train_attn = true,
+                        .train_mlp = true,
+                        .train_unembed = true,
+                        .beta1 = 0.9,
+                        .beta2 = 0.999,
+                        .eps = 1e-8,
+                        .epochs = 1,
+                        .substeps = 1,
+                        .micro_tokens = 1024};
+    struct mint_err err = {0};
+    uint64_t skipped = 0;
+    mint_cli_begin(&tool, argc, argv, &o);
+    int rc = run(&o, &skipped, &err);
+    return mint_cli_end(rc, &err, skipped);
+}
