@@ -18,8 +18,12 @@ VERSION := 0.1.0
 ifeq ($(origin CC),default)
 CC := gcc
 endif
-CUSTOM := $(strip $(filter-out gcc,$(CC)) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS) $(if $(WERROR),-Werror) $(if $(NATIVE),-march=native))
-FLAVOUR := $(if $(SAN),san,$(if $(DEBUG),debug,release))
+ifneq ($(FUZZING),)
+CC := clang
+SAN := 1
+endif
+CUSTOM := $(strip $(if $(FUZZING),,$(filter-out gcc,$(CC))) $(CFLAGS) $(CPPFLAGS) $(LDFLAGS) $(if $(WERROR),-Werror) $(if $(NATIVE),-march=native))
+FLAVOUR := $(if $(FUZZING),fuzz,$(if $(SAN),san,$(if $(DEBUG),debug,release)))
 ifneq ($(CUSTOM),)
 FLAVOUR := $(FLAVOUR)-$(shell printf '%s' '$(CUSTOM)' | cksum | cut -d' ' -f1)
 endif
@@ -34,16 +38,19 @@ OPT := $(if $(SAN),-O1,$(if $(DEBUG),-Og,-O2))
 CPU_OPT := $(if $(SAN),-O2,$(if $(DEBUG),-O1,-O3))
 HARDEN := $(if $(SAN)$(DEBUG),,-D_FORTIFY_SOURCE=2 -fstack-protector-strong)
 comma := ,
-SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined$(if $(FUZZING),$(comma)fuzzer-no-link) \
+	-fno-sanitize-recover=all -fno-omit-frame-pointer)
+# clang comes without an OpenMP library on Debian; fuzzing does without.
+OPENMP := $(if $(FUZZING),-Wno-unknown-pragmas,-fopenmp)
 
 # One machine word decides which of the lib/cpu files are compiled; which of them runs is decided at run time.
 X86 := $(if $(filter x86_64-% i686-%,$(shell $(CC) -dumpmachine 2>/dev/null)),1,0)
 
 ALL_CPPFLAGS = -D_GNU_SOURCE -DMINT_X86=$(X86) -Ilib -I$(B)/gen $(CPPFLAGS)
 # -ffp-contract=off: the compiler may not fuse a*b+c on its own, results are the same on every machine.
-ALL_CFLAGS = -std=c11 $(WARN) $(OPT) -g -fno-common -ffp-contract=off -ffunction-sections -fdata-sections -fopenmp \
+ALL_CFLAGS = -std=c11 $(WARN) $(OPT) -g -fno-common -ffp-contract=off -ffunction-sections -fdata-sections $(OPENMP) \
 	$(HARDEN) $(SANFLAGS) $(if $(NATIVE),-march=native) $(ISA) $(CFLAGS)
-ALL_LDFLAGS = -Wl,--as-needed -Wl,--gc-sections $(SANFLAGS) -fopenmp $(LDFLAGS)
+ALL_LDFLAGS = -Wl,--as-needed -Wl,--gc-sections $(SANFLAGS) $(OPENMP) $(LDFLAGS)
 # utf8proc, PCRE2 and OpenMP are loaded by the tools that use them only (--as-needed).
 LIBS := -lzstd -lpcre2-8 -lutf8proc -lm -ldl
 
@@ -250,14 +257,16 @@ bench: all $(BENCH:%=$(B)/tests/bench/%) ## measure this machine (prints ratios)
 	@set -e; for b in $(BENCH:%=$(B)/tests/bench/%) $(wildcard tests/bench/*.sh); do MINT_BIN=$(abspath $(B)/bin) $$b; done
 
 FUZZ_SECONDS ?= 60
-FUZZ_FLAGS := -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
-fuzz: $(B)/.headers ## libFuzzer (clang) on every target, FUZZ_SECONDS=60 each
+fuzz: ## libFuzzer (clang) on every target, FUZZ_SECONDS=60 each; finds stay in build/fuzz
 	@command -v clang >/dev/null || { echo "make fuzz needs clang" >&2; exit 1; }
-	@mkdir -p build/fuzz
-	@set -e; for t in $(FUZZ); do n=$${t#fuzz_}; echo "fuzz $$n"; mkdir -p build/fuzz/corpus/$$n; \
-		clang -std=c11 $(ALL_CPPFLAGS) -ffp-contract=off $(FUZZ_FLAGS) tests/fuzz/$$t.c $(wildcard lib/*.c) -fopenmp -Wl,--gc-sections \
-			$(LIBS) -o build/fuzz/$$t; \
-		build/fuzz/$$t -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$n tests/fuzz/corpus/$$n; done
+	@$(MAKE) FUZZING=1 $(FUZZ:%=build/fuzz/hunt/%)
+	@set -e; for n in $(FUZZ:fuzz_%=%); do echo "fuzz $$n"; mkdir -p build/fuzz/corpus/$$n; \
+		build/fuzz/hunt/fuzz_$$n -max_total_time=$(FUZZ_SECONDS) -timeout=10 -artifact_prefix=build/fuzz/$$n- \
+			build/fuzz/corpus/$$n tests/fuzz/corpus/$$n; done
+$(B)/hunt/%: $(B)/obj/tests/fuzz/%.o $(B)/libmint.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $^ $(LIBS) -o $@
 
 format: ## clang-format over all C sources
 	clang-format -i $(wildcard lib/*.[ch] lib/cpu/*.[ch] tools/*.[ch] tests/*/*.[ch])
