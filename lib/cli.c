@@ -355,13 +355,28 @@ struct walk {
     struct mint_strs *operands;
 };
 
-static void finish_stdout(int status) MINT_NORETURN;
+/* Data that stdio or the kernel held back may fail only now: no success before this. */
+static int close_stdout(void)
+{
+    int bad = ferror(stdout);
+    errno = 0;
+    if (fflush(stdout) != 0 || bad || fclose(stdout) != 0) {
+        mint_error("cannot write standard output%s%s", errno ? ": " : "",
+                   errno ? strerror(errno) : "");
+        return 1;
+    }
+    return 0;
+}
 
+/* Past stdio, so that the reason of a failure is still known. */
 static void print_and_exit(struct mint_buf *b)
 {
-    fwrite(b->data, 1, b->len, stdout);
+    if (mint_fs_write_all(STDOUT_FILENO, b->data, b->len) != 0) {
+        mint_error("cannot write standard output: %s", strerror(errno));
+        exit(1);
+    }
     mint_buf_release(b);
-    finish_stdout(0);
+    exit(close_stdout());
 }
 
 static void answer_help(const struct walk *w, bool with_more)
@@ -597,25 +612,6 @@ static void hold_standard_fds(void)
         if (got >= 0 && got != fd)
             close(got);
     }
-}
-
-/* Data that stdio or the kernel held back may fail only now: no success before this. */
-static int close_stdout(void)
-{
-    int bad = ferror(stdout);
-    errno = 0;
-    if (fflush(stdout) != 0 || bad || fclose(stdout) != 0) {
-        mint_error("cannot write standard output%s%s", errno ? ": " : "",
-                   errno ? strerror(errno) : "");
-        return 1;
-    }
-    return 0;
-}
-
-static void finish_stdout(int status)
-{
-    int rc = close_stdout();
-    exit(rc ? rc : status);
 }
 
 /* ---- start and end ---- */

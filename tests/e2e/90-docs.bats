@@ -139,7 +139,7 @@ run_examples() {
 
 @test "make help lists what CONTRIBUTING tells people to type" {
     help=$(make -s -C "$MINT_ROOT" help)
-    for target in $(grep -oE '`make [a-z-]+' "$MINT_ROOT"/{README,CONTRIBUTING}.md -h | sed 's/`make //' | sort -u); do
+    for target in $(grep -oE '`make [a-z0-9-]+' "$MINT_ROOT"/{README,CONTRIBUTING}.md -h | sed 's/`make //' | sort -u); do
         grep -qE "^$target " <<<"$help" || fail "make help does not list $target"
     done
 }
