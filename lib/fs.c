@@ -20,13 +20,13 @@
 #include "mem.h"
 
 /* linux/fs.h has these, but clashes with other headers on old systems */
-#define EXCHANGE 2u  /* RENAME_EXCHANGE */
+#define EXCHANGE  2u /* RENAME_EXCHANGE */
 #define NOREPLACE 1u /* RENAME_NOREPLACE */
 #define MAX_DEPTH 64 /* of a folder tree that is removed or synced */
 
 /*
- * The live temporaries. A signal handler walks this list, so nodes are pushed in front and never freed;
- * a node that is done is switched off and serves the same path again.
+ * The live temporaries. A signal handler walks this list, so nodes are pushed in front and never
+ * freed; a node that is done is switched off and serves the same path again.
  */
 struct temp {
     struct temp *next;
@@ -163,7 +163,8 @@ static char *folder_of(const char *path)
     return mint_xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-/* The target without trailing slashes and behind a symbolic link: a link stays a link. NULL: no name. */
+/* The target without trailing slashes and behind a symbolic link: a link stays a link. NULL: no
+ * name. */
 static char *resolve_target(const char *target)
 {
     size_t n = strlen(target);
@@ -196,7 +197,8 @@ static bool is_dead(const char *digits)
     return pid == getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
 }
 
-/* A writer holds a lock on its temporary, which tells the living also across containers, where pids say nothing. */
+/* A writer holds a lock on its temporary, which tells the living also across containers, where pids
+ * say nothing. */
 static bool is_unlocked(int dir, const char *name)
 {
     int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -207,7 +209,8 @@ static bool is_unlocked(int dir, const char *name)
     return free_now;
 }
 
-/* Removes what dead writers of the same target left. NAME.tmp-PID-old is the only copy while there is no target. */
+/* Removes what dead writers of the same target left. NAME.tmp-PID-old is the only copy while there
+ * is no target. */
 static void remove_stale(const char *target)
 {
     char *folder = folder_of(target);
@@ -235,8 +238,10 @@ static int sync_folder(const char *path, struct mint_err *err)
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return mint_fail_errno(err, "cannot open folder %s", path);
-    /* some file systems cannot sync a folder and say EINVAL; there is nothing better to do on them */
-    int rc = fsync(fd) == 0 || errno == EINVAL ? 0 : mint_fail_errno(err, "cannot sync folder %s", path);
+    /* some file systems cannot sync a folder and say EINVAL; there is nothing better to do on them
+     */
+    int rc =
+        fsync(fd) == 0 || errno == EINVAL ? 0 : mint_fail_errno(err, "cannot sync folder %s", path);
     close(fd);
     return rc;
 }
@@ -297,7 +302,8 @@ static int read_all(int fd, const char *path, size_t max, struct mint_buf *b, st
     }
 }
 
-int mint_fs_read_file(const char *path, size_t max_bytes, char **out, size_t *n, struct mint_err *err)
+int mint_fs_read_file(const char *path, size_t max_bytes, char **out, size_t *n,
+                      struct mint_err *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -398,7 +404,8 @@ void mint_fs_unmap(struct mint_map *m)
 
 /* --- one atomic file */
 
-/* Fills path and target for a new temporary of either kind; *st is the target's, st_mode 0 if there is none. */
+/* Fills path and target for a new temporary of either kind; *st is the target's, st_mode 0 if there
+ * is none. */
 static int prepare(const char *target, bool force, char **path, char **resolved, struct stat *st,
                    struct mint_err *err)
 {
@@ -452,7 +459,8 @@ int mint_tmpfile_open(struct mint_tmpfile *t, const char *target, bool force, st
     return 0;
 }
 
-/* Renames without replacing; file systems without that flag get a hard link, which refuses as well. */
+/* Renames without replacing; file systems without that flag get a hard link, which refuses as well.
+ */
 static int publish_new(const char *path, const char *target)
 {
     if (rename_flags(path, target, NOREPLACE) == 0)
@@ -593,7 +601,8 @@ static void forget_folder(struct mint_tmpdir *t)
     *t = (struct mint_tmpdir){.fd = -1};
 }
 
-/* Without an atomic swap: the old folder is moved aside first, and moved back if the new one cannot come. */
+/* Without an atomic swap: the old folder is moved aside first, and moved back if the new one cannot
+ * come. */
 static int swap_in_two_steps(const char *path, const char *target)
 {
     char *old = mint_xasprintf("%s-old", path);
@@ -678,7 +687,8 @@ static int fail_locked(int fd, const char *path, struct mint_err *err)
 static bool is_same_file(int fd, const char *path)
 {
     struct stat a, b;
-    return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
 }
 
 static int write_pid(int fd, const char *path, struct mint_err *err)

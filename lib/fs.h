@@ -16,7 +16,8 @@
 #include "err.h"
 
 /* --- whole files in memory: for small ones (config.json). *out is '\0'-terminated, free() it. */
-int mint_fs_read_file(const char *path, size_t max_bytes, char **out, size_t *n, struct mint_err *err);
+int mint_fs_read_file(const char *path, size_t max_bytes, char **out, size_t *n,
+                      struct mint_err *err);
 /* Atomic write of a whole file (temporary, fsync, rename, fsync of the folder). */
 int mint_fs_write_file(const char *path, const void *data, size_t n, struct mint_err *err);
 
@@ -34,12 +35,16 @@ struct mint_tmpfile {
     char *path, *target;
     bool force;
 };
-/* force false: fails if target exists ("... exists; use -f to replace it"), now and again at commit. */
+/* force false: fails if target exists ("... exists; use -f to replace it"), now and again at
+ * commit. */
 int mint_tmpfile_open(struct mint_tmpfile *t, const char *target, bool force, struct mint_err *err);
-int mint_tmpfile_commit(struct mint_tmpfile *t, struct mint_err *err); /* fsync, rename, fsync folder; frees t */
-void mint_tmpfile_abort(struct mint_tmpfile *t);                       /* close, unlink, free; cannot fail; safe on a zeroed t */
+int mint_tmpfile_commit(struct mint_tmpfile *t,
+                        struct mint_err *err); /* fsync, rename, fsync folder; frees t */
+void mint_tmpfile_abort(
+    struct mint_tmpfile *t); /* close, unlink, free; cannot fail; safe on a zeroed t */
 
-/* --- one atomic folder: fill tmpdir.path with files, then commit (fsyncs every file and the folder, renames). */
+/* --- one atomic folder: fill tmpdir.path with files, then commit (fsyncs every file and the
+ * folder, renames). */
 struct mint_tmpdir {
     char *path, *target;
     bool force;
@@ -54,16 +59,18 @@ struct mint_lock {
     int fd;
     char *path;
 };
-/* Does not wait: MINT_ELOCKED "PATH is locked by process PID" when held. The file stays (removing it would race). */
+/* Does not wait: MINT_ELOCKED "PATH is locked by process PID" when held. The file stays (removing
+ * it would race). */
 int mint_lock_take(struct mint_lock *l, const char *path, struct mint_err *err);
 void mint_lock_release(struct mint_lock *l);
 
-int mint_fs_write_all(int fd, const void *p, size_t n); /* 0, or -1 with errno; retries EINTR and short writes */
+int mint_fs_write_all(int fd, const void *p,
+                      size_t n); /* 0, or -1 with errno; retries EINTR and short writes */
 /* Byte-identical; not atomic: for filling a tmpdir. to must not exist. */
 int mint_fs_copy_file(const char *from, const char *to, struct mint_err *err);
 bool mint_fs_exists(const char *path);
 bool mint_fs_is_dir(const char *path);
 char *mint_fs_join(const char *dir, const char *name); /* malloc'ed "dir/name" */
-void mint_fs_cleanup(void);                            /* async-signal-safe: unlinks live temporaries */
+void mint_fs_cleanup(void); /* async-signal-safe: unlinks live temporaries */
 
 #endif

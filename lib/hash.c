@@ -27,7 +27,8 @@ static uint32_t rotate(uint32_t x, int n)
 static void blocks_plain(uint32_t h[8], const uint8_t *p, size_t n)
 {
     for (; n > 0; n--, p += 64) {
-        uint32_t w[64], a = h[0], b = h[1], c = h[2], d = h[3], e = h[4], f = h[5], g = h[6], i = h[7];
+        uint32_t w[64], a = h[0], b = h[1], c = h[2], d = h[3], e = h[4], f = h[5], g = h[6],
+                        i = h[7];
         for (int t = 0; t < 16; t++)
             w[t] = (uint32_t)p[4 * t] << 24 | (uint32_t)p[4 * t + 1] << 16 |
                    (uint32_t)p[4 * t + 2] << 8 | p[4 * t + 3];
@@ -37,10 +38,10 @@ static void blocks_plain(uint32_t h[8], const uint8_t *p, size_t n)
                    (rotate(y, 17) ^ rotate(y, 19) ^ y >> 10);
         }
         for (int t = 0; t < 64; t++) {
-            uint32_t t1 = i + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) +
-                          k256[t] + w[t];
-            uint32_t t2 = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) +
-                          ((a & b) ^ (a & c) ^ (b & c));
+            uint32_t t1 = i + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) +
+                          ((e & f) ^ (~e & g)) + k256[t] + w[t];
+            uint32_t t2 =
+                (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
             i = g;
             g = f;
             f = e;
@@ -72,7 +73,8 @@ static bool have_sha(void)
 
 /*
  * The SHA extensions keep the state as ABEF and CDGH and do two rounds an instruction. Four message
- * vectors go round: m[i] holds the words of rounds 4i to 4i+3, and is replaced by those of four groups on.
+ * vectors go round: m[i] holds the words of rounds 4i to 4i+3, and is replaced by those of four
+ * groups on.
  */
 __attribute__((target("sha,sse4.1,ssse3"))) static void blocks_sha(uint32_t h[8], const uint8_t *p,
                                                                    size_t n)
@@ -85,10 +87,12 @@ __attribute__((target("sha,sse4.1,ssse3"))) static void blocks_sha(uint32_t h[8]
     for (; n > 0; n--, p += 64) {
         __m128i abef0 = abef, cdgh0 = cdgh, m[4];
         for (int i = 0; i < 4; i++)
-            m[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i)), swap);
+            m[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i)),
+                                    swap);
         for (int g = 0; g < 16; g++) {
             __m128i now = m[g & 3], last = m[(g + 3) & 3];
-            __m128i wk = _mm_add_epi32(now, _mm_loadu_si128((const __m128i *)(const void *)(k256 + 4 * g)));
+            __m128i wk =
+                _mm_add_epi32(now, _mm_loadu_si128((const __m128i *)(const void *)(k256 + 4 * g)));
             cdgh = _mm_sha256rnds2_epu32(cdgh, abef, wk);
             abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(wk, 0x0e));
             __m128i sum = _mm_add_epi32(_mm_sha256msg1_epu32(now, m[(g + 1) & 3]),
@@ -117,8 +121,8 @@ static void blocks(struct mint_sha256 *s, const uint8_t *p, size_t n)
 
 void mint_sha256_init(struct mint_sha256 *s)
 {
-    *s = (struct mint_sha256){.h = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c,
-                                    0x1f83d9ab, 0x5be0cd19}};
+    *s = (struct mint_sha256){.h = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f,
+                                    0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
 #if defined(__x86_64__)
     s->fast = have_sha();
 #endif
@@ -128,11 +132,12 @@ void mint_sha256_add(struct mint_sha256 *s, const void *p, size_t n)
 {
     const uint8_t *u = p;
     size_t have = s->bytes % 64;
+    if (n == 0)
+        return;
     s->bytes += n;
     if (have > 0) {
         size_t take = MINT_MIN(64 - have, n);
-        if (take > 0)
-            memcpy(s->block + have, u, take);
+        memcpy(s->block + have, u, take);
         u += take;
         n -= take;
         if (have + take < 64)

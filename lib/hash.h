@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hash.h: SHA-256 (FIPS 180-4), with the SHA extensions where the CPU has them. One context belongs to one thread. */
+/* hash.h: SHA-256 (FIPS 180-4), with the SHA extensions where the CPU has them. One context belongs
+ * to one thread. */
 #ifndef MINT_HASH_H
 #define MINT_HASH_H
 

@@ -2,10 +2,10 @@
 /*
  * Three passes, each linear in the text:
  *  1. scan: our own scanner checks every byte against RFC 8259 and notes where each string, number,
- *     literal and container lies. It also writes a skeleton of the text in which strings are "", numbers
- *     are 0 and arrays of plain numbers are [].
- *  2. jsmn, in strict mode with parent links, finds the structure of the skeleton. Its i-th token is the
- *     i-th thing that the scanner noted.
+ *     literal and container lies. It also writes a skeleton of the text in which strings are "",
+ * numbers are 0 and arrays of plain numbers are [].
+ *  2. jsmn, in strict mode with parent links, finds the structure of the skeleton. Its i-th token
+ * is the i-th thing that the scanner noted.
  *  3. link: siblings, sizes, duplicate keys.
  */
 #include "json.h"
@@ -69,7 +69,8 @@ void mint_json_free(struct mint_json *j)
 /* --- pass 1: scan */
 
 MINT_PRINTF(4, 5)
-static int fail_at(const struct mint_json *j, const char *at, struct mint_err *err, const char *fmt, ...)
+static int fail_at(const struct mint_json *j, const char *at, struct mint_err *err, const char *fmt,
+                   ...)
 {
     char what[256];
     va_list ap;
@@ -79,7 +80,8 @@ static int fail_at(const struct mint_json *j, const char *at, struct mint_err *e
     return mint_fail(err, MINT_EFORMAT, "column %zu: %s", (size_t)(at - j->text) + 1, what);
 }
 
-static int fail_expected(const struct mint_json *j, const char *at, struct mint_err *err, const char *what)
+static int fail_expected(const struct mint_json *j, const char *at, struct mint_err *err,
+                         const char *what)
 {
     if (at >= j->text + j->n)
         return fail_at(j, at, err, "expected %s, but the text ends here", what);
@@ -176,8 +178,9 @@ static const char *scan_number(struct mint_json *j, const char *p, struct mint_e
 }
 
 /*
- * p behind '['. If the array holds nothing but well-formed numbers, returns the byte behind its ']' and
- * their count, otherwise NULL: then the usual way finds out what is there, and complains where it must.
+ * p behind '['. If the array holds nothing but well-formed numbers, returns the byte behind its ']'
+ * and their count, otherwise NULL: then the usual way finds out what is there, and complains where
+ * it must.
  */
 static const char *scan_numbers(const char *p, const char *end, size_t *count)
 {
@@ -210,7 +213,8 @@ static const char *scan_numbers(const char *p, const char *end, size_t *count)
     }
 }
 
-static const char *open_container(struct mint_json *j, const char *p, enum kind kind, struct mint_err *err)
+static const char *open_container(struct mint_json *j, const char *p, enum kind kind,
+                                  struct mint_err *err)
 {
     size_t count;
     const char *q = kind == K_ARRAY ? scan_numbers(p + 1, j->text + j->n, &count) : NULL;
@@ -255,8 +259,17 @@ static const char *scan_value(struct mint_json *j, const char *p, struct mint_er
         return open_container(j, p, K_ARRAY, err);
     case '"':
         return scan_string(j, p, err);
-    case '-': case '0': case '1': case '2': case '3': case '4':
-    case '5': case '6': case '7': case '8': case '9':
+    case '-':
+    case '0':
+    case '1':
+    case '2':
+    case '3':
+    case '4':
+    case '5':
+    case '6':
+    case '7':
+    case '8':
+    case '9':
         return scan_number(j, p, err);
     default:
         return scan_word(j, p, err);
@@ -282,7 +295,8 @@ static const char *scan_key(struct mint_json *j, const char *p, struct mint_err 
     return skip_space(p + 1, end);
 }
 
-/* Behind a value: closes containers that end here and takes the comma. *done: the root is complete. */
+/* Behind a value: closes containers that end here and takes the comma. *done: the root is complete.
+ */
 static const char *scan_after(struct mint_json *j, const char *p, bool *done, struct mint_err *err)
 {
     const char *end = j->text + j->n;
@@ -372,7 +386,8 @@ static void link_siblings(struct mint_json *j)
             j->nodes[i].next = MINT_JSON_NONE;
         }
     }
-    /* Backwards, so that a container's own link, which is set last, can hold its latest child meanwhile. */
+    /* Backwards, so that a container's own link, which is set last, can hold its latest child
+     * meanwhile. */
     for (int i = (int)j->nnodes - 1; i > 0; i--) {
         if (is_key(j, i))
             continue;
@@ -407,7 +422,8 @@ static int fail_duplicate(const struct mint_json *j, int key, struct mint_err *e
 {
     const struct node *k = &j->nodes[key];
     int n = (int)MINT_MIN(k->end - k->start, 60u);
-    return fail_at(j, j->text + k->start - 1, err, "key \"%.*s\" is there twice", n, j->text + k->start);
+    return fail_at(j, j->text + k->start - 1, err, "key \"%.*s\" is there twice", n,
+                   j->text + k->start);
 }
 
 static int check_few(const struct mint_json *j, int object, struct mint_err *err)
@@ -483,9 +499,11 @@ static const struct node *node_of(const struct mint_json *j, mint_json_val v)
 enum mint_json_type mint_json_type(const struct mint_json *j, mint_json_val v)
 {
     static const enum mint_json_type types[] = {
-        [K_NULL] = MINT_JSON_NULL,      [K_TRUE] = MINT_JSON_BOOL,      [K_FALSE] = MINT_JSON_BOOL,
-        [K_NUMBER] = MINT_JSON_NUMBER,  [K_STRING] = MINT_JSON_STRING,  [K_ESCAPED] = MINT_JSON_STRING,
-        [K_ARRAY] = MINT_JSON_ARRAY,    [K_NUMBERS] = MINT_JSON_ARRAY,  [K_OBJECT] = MINT_JSON_OBJECT,
+        [K_NULL] = MINT_JSON_NULL,     [K_TRUE] = MINT_JSON_BOOL,
+        [K_FALSE] = MINT_JSON_BOOL,    [K_NUMBER] = MINT_JSON_NUMBER,
+        [K_STRING] = MINT_JSON_STRING, [K_ESCAPED] = MINT_JSON_STRING,
+        [K_ARRAY] = MINT_JSON_ARRAY,   [K_NUMBERS] = MINT_JSON_ARRAY,
+        [K_OBJECT] = MINT_JSON_OBJECT,
     };
     const struct node *x = node_of(j, v);
     return x ? types[x->kind] : MINT_JSON_ABSENT;
@@ -649,13 +667,14 @@ static const char *walk_next(struct walk *w, size_t *n)
     return s;
 }
 
-static int fail_element(const struct mint_json *j, mint_json_val v, size_t i, const char *s, size_t n,
-                        struct mint_err *err, const char *what)
+static int fail_element(const struct mint_json *j, mint_json_val v, size_t i, const char *s,
+                        size_t n, struct mint_err *err, const char *what)
 {
     struct mint_buf path = MINT_BUF_INIT;
     mint_json_path(j, v, &path);
     mint_fail(err, MINT_ESCHEMA, "%s[%zu] (column %zu) is %.*s%s, %s", path.len ? path.data : "", i,
-              (size_t)(s - j->text) + 1, (int)MINT_MIN(n, (size_t)40), s, n > 40 ? "..." : "", what);
+              (size_t)(s - j->text) + 1, (int)MINT_MIN(n, (size_t)40), s, n > 40 ? "..." : "",
+              what);
     mint_buf_release(&path);
     return -1;
 }
@@ -696,7 +715,8 @@ int mint_json_ints(const struct mint_json *j, mint_json_val v, int32_t *out, siz
         if (!mint_num_int(s, len, &x)) {
             bool is_int;
             mint_num_scan(s, len, &is_int);
-            return fail_element(j, v, i, s, len, err, is_int ? "out of range" : "not a whole number");
+            return fail_element(j, v, i, s, len, err,
+                                is_int ? "out of range" : "not a whole number");
         }
         if (x < lo || x > hi) {
             char what[96];
@@ -765,7 +785,8 @@ size_t mint_json_column(const struct mint_json *j, mint_json_val v)
     return raw ? (size_t)(raw - j->text) + 1 : 1;
 }
 
-int mint_json_fail(const struct mint_json *j, mint_json_val v, struct mint_err *err, const char *fmt, ...)
+int mint_json_fail(const struct mint_json *j, mint_json_val v, struct mint_err *err,
+                   const char *fmt, ...)
 {
     char what[768];
     struct mint_buf path = MINT_BUF_INIT;

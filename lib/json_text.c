@@ -117,7 +117,8 @@ static const char *skip_plain(const char *p, const char *end)
         uint64_t w;
         memcpy(&w, p, sizeof w);
         uint64_t quote = w ^ ones * '"', back = w ^ ones * '\\';
-        /* a borrow can only flag a byte above one that is flagged rightly, so the lowest flag is right */
+        /* a borrow can only flag a byte above one that is flagged rightly, so the lowest flag is
+         * right */
         uint64_t hit = ((w - ones * 0x20) | (quote - ones) | (back - ones) | w) & tops;
         if (hit)
             return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? p + (__builtin_ctzll(hit) >> 3) : p;

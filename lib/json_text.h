@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json_text.h: the inside of JSON strings and the form of numbers, for json.c. "Escaped" text is what
- * stands between the quotes. Thread-safe.
+ * json_text.h: the inside of JSON strings and the form of numbers, for json.c. "Escaped" text is
+ * what stands between the quotes. Thread-safe.
  */
 #ifndef MINT_JSON_TEXT_H
 #define MINT_JSON_TEXT_H
@@ -10,11 +10,13 @@
 #include "buf.h"
 
 /*
- * p behind the opening quote. Returns the closing quote and sets *escaped if there is a backslash; or sets
- * *what (it is NULL otherwise) and returns the byte at fault. Checks escapes, surrogates, control bytes, UTF-8.
+ * p behind the opening quote. Returns the closing quote and sets *escaped if there is a backslash;
+ * or sets *what (it is NULL otherwise) and returns the byte at fault. Checks escapes, surrogates,
+ * control bytes, UTF-8.
  */
 const char *mint_json_scan_string(const char *p, const char *end, bool *escaped, const char **what);
-/* The byte behind the number at p, NULL if there is none. Faster than mint_num_scan on short ones. */
+/* The byte behind the number at p, NULL if there is none. Faster than mint_num_scan on short ones.
+ */
 const char *mint_json_scan_number(const char *p, const char *end);
 
 /* Of text that scan_string accepted: */
@@ -23,7 +25,8 @@ void mint_json_unescape(struct mint_buf *out, const char *s, size_t n);
 int mint_json_compare(const char *s, size_t n, const char *t, size_t m);
 bool mint_json_equals(const char *s, size_t n, const char *plain, size_t m);
 
-/* Length of the valid UTF-8 character at s (1 to 4), 0 if there is none: overlong, surrogate, too high, cut. */
+/* Length of the valid UTF-8 character at s (1 to 4), 0 if there is none: overlong, surrogate, too
+ * high, cut. */
 size_t mint_json_utf8(const char *s, size_t n);
 
 #endif

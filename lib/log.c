@@ -12,10 +12,10 @@
 
 #include "buf.h"
 
-#define ERASE "\r\033[K"
-#define RED "\033[1;31m"
+#define ERASE  "\r\033[K"
+#define RED    "\033[1;31m"
 #define YELLOW "\033[1;33m"
-#define PLAIN "\033[0m"
+#define PLAIN  "\033[0m"
 
 /* The one mutable state of the library besides the list of temporaries (fs.c). */
 static struct {
@@ -187,7 +187,8 @@ static void add_seconds(struct mint_buf *b, double s)
         mint_buf_addf(b, "%ld:%02ld", t / 60, t % 60);
 }
 
-static void compose(struct mint_buf *b, const struct mint_progress *p, double now, const char *extra)
+static void compose(struct mint_buf *b, const struct mint_progress *p, double now,
+                    const char *extra)
 {
     double spent = now - p->start;
     mint_buf_addf(b, "%s: %.0f", p->what, p->done);

@@ -12,14 +12,17 @@
 
 enum mint_progress_mode { MINT_PROGRESS_AUTO, MINT_PROGRESS_ALWAYS, MINT_PROGRESS_NEVER };
 
-/* level: -1 errors only (-q), 0 default, 1 decisions (-v), 2 timings (-vv). tool is kept, not copied. */
+/* level: -1 errors only (-q), 0 default, 1 decisions (-v), 2 timings (-vv). tool is kept, not
+ * copied. */
 void mint_log_setup(const char *tool, int level, enum mint_progress_mode progress);
 int mint_log_level(void);
 
-void mint_error(const char *fmt, ...) MINT_PRINTF(1, 2);          /* always said */
-void mint_warn(const char *fmt, ...) MINT_PRINTF(1, 2);           /* "TOOL: warning: ..." unless -q */
-void mint_note(const char *fmt, ...) MINT_PRINTF(1, 2);           /* said unless -q: counts of what was dropped, summaries */
-void mint_verbose(int level, const char *fmt, ...) MINT_PRINTF(2, 3); /* said at that level or above */
+void mint_error(const char *fmt, ...) MINT_PRINTF(1, 2); /* always said */
+void mint_warn(const char *fmt, ...) MINT_PRINTF(1, 2);  /* "TOOL: warning: ..." unless -q */
+void mint_note(const char *fmt, ...)
+    MINT_PRINTF(1, 2); /* said unless -q: counts of what was dropped, summaries */
+void mint_verbose(int level, const char *fmt, ...)
+    MINT_PRINTF(2, 3); /* said at that level or above */
 
 /*
  * Progress: one line on stderr, redrawn at most five times a second, from one second on, only on a
@@ -32,7 +35,8 @@ struct mint_progress {
     bool drawn;
 };
 void mint_progress_begin(struct mint_progress *p, const char *what, const char *unit, double total);
-void mint_progress_set(struct mint_progress *p, double done, const char *extra); /* extra: free text or NULL */
+void mint_progress_set(struct mint_progress *p, double done,
+                       const char *extra); /* extra: free text or NULL */
 void mint_progress_end(struct mint_progress *p);
 
 /* Seconds on the monotonic clock. */

@@ -40,7 +40,8 @@ void mint_metrics_str(struct mint_metrics *m, const char *name, const char *v)
     mint_json_put_str(&m->line, v);
 }
 
-/* A run that was killed in the middle of a line leaves it open; the next object must not go on in it. */
+/* A run that was killed in the middle of a line leaves it open; the next object must not go on in
+ * it. */
 static bool ends_in_open_line(int fd)
 {
     char last;
@@ -55,7 +56,8 @@ int mint_metrics_end(struct mint_metrics *m, const char *path, struct mint_err *
     if (path) {
         int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
         if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EINVAL))
-            fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC); /* a pipe, or a file for writing only */
+            fd = open(path,
+                      O_WRONLY | O_APPEND | O_CLOEXEC); /* a pipe, or a file for writing only */
         if (fd < 0) {
             rc = mint_fail_errno(err, "cannot open metrics file %s", path);
         } else {

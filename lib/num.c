@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Printing follows R. Giulietti, "The Schubfach way to render doubles" (2020): scale the value and the
- * ends of its rounding interval by a power of ten so that exactly one or two candidates of the wanted
- * length remain. Reading multiplies the digits by a 128-bit power of ten and looks whether both ends of
- * the error interval round to the same value; the few texts where they do not go to strtod.
+ * Printing follows R. Giulietti, "The Schubfach way to render doubles" (2020): scale the value and
+ * the ends of its rounding interval by a power of ten so that exactly one or two candidates of the
+ * wanted length remain. Reading multiplies the digits by a 128-bit power of ten and looks whether
+ * both ends of the error interval round to the same value; the few texts where they do not go to
+ * strtod.
  */
 #include "num.h"
 
@@ -16,7 +17,8 @@
 
 typedef unsigned __int128 u128;
 
-/* floor(log2(10^e)) and floor(log10(2^e)), exact for |e| < 1200; log10 of 3/4 * 2^e for uneven intervals */
+/* floor(log2(10^e)) and floor(log10(2^e)), exact for |e| < 1200; log10 of 3/4 * 2^e for uneven
+ * intervals */
 static int log2_pow10(int e)
 {
     return (e * 1741647) >> 19;
@@ -32,9 +34,10 @@ static int log10_pow2_uneven(int e)
     return (e * 1262611 - 524031) >> 22;
 }
 
-static const char pairs[201] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
-                               "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
-                               "8081828384858687888990919293949596979899";
+static const char pairs[201] =
+    "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+    "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+    "8081828384858687888990919293949596979899";
 
 /* --- printing */
 
@@ -57,7 +60,8 @@ static uint32_t scale32(const uint64_t g[2], uint32_t c)
     return (uint32_t)(p >> 64) | ((uint32_t)(p >> 32) > 1);
 }
 
-/* The choice among candidates; all values are scaled by 4. odd: the interval's ends do not belong to it. */
+/* The choice among candidates; all values are scaled by 4. odd: the interval's ends do not belong
+ * to it. */
 static struct decimal choose(uint64_t low, uint64_t mid, uint64_t high, unsigned odd, int k)
 {
     uint64_t s = mid / 4;
@@ -75,7 +79,8 @@ static struct decimal choose(uint64_t low, uint64_t mid, uint64_t high, unsigned
     return (struct decimal){s + round_up, k};
 }
 
-/* value = c * 2^q; uneven: the neighbour below is nearer than the one above (c is a power of two). */
+/* value = c * 2^q; uneven: the neighbour below is nearer than the one above (c is a power of two).
+ */
 static struct decimal shortest64(uint64_t c, int q, bool uneven)
 {
     int k = uneven ? log10_pow2_uneven(q) : log10_pow2(q);
@@ -313,8 +318,8 @@ static struct parts take_apart(const char *s, size_t n)
 }
 
 /*
- * Rounds mantissa * 10^exp10 to bits binary digits: *c * 2^*q, 2^(bits-1) <= *c <= 2^bits. False if the
- * 128 known bits of the power of ten do not decide it.
+ * Rounds mantissa * 10^exp10 to bits binary digits: *c * 2^*q, 2^(bits-1) <= *c <= 2^bits. False if
+ * the 128 known bits of the power of ten do not decide it.
  */
 static bool round_parts(const struct parts *r, int bits, uint64_t *c, int *q)
 {
@@ -324,7 +329,8 @@ static bool round_parts(const struct parts *r, int bits, uint64_t *c, int *q)
     const uint64_t *g = mint_pow10[e - MINT_POW10_MIN];
     uint64_t w = r->mantissa << shift;
     u128 top = (u128)g[0] * w + (uint64_t)((u128)g[1] * w >> 64);
-    /* g is too large by less than 1 and what is below top is dropped; a cut mantissa is too small by less than 1 */
+    /* g is too large by less than 1 and what is below top is dropped; a cut mantissa is too small
+     * by less than 1 */
     u128 low = top - 1, high = top + 1;
     if (r->cut)
         high += (((u128)g[0] + 1) << shift) + 1;
@@ -347,7 +353,8 @@ static double slow_read(const char *s, size_t n, bool as_float)
     char small[64], *copy = n < sizeof small ? small : mint_xmalloc(n + 1);
     memcpy(copy, s, n);
     copy[n] = '\0';
-    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* static in glibc: costs nothing */
+    locale_t c_locale =
+        newlocale(LC_ALL_MASK, "C", (locale_t)0); /* static in glibc: costs nothing */
     double v = as_float ? (double)strtof_l(copy, NULL, c_locale) : strtod_l(copy, NULL, c_locale);
     freelocale(c_locale);
     if (copy != small)
@@ -393,7 +400,8 @@ float mint_num_float(const char *s, size_t n)
     int exponent = q + 23 + 127;
     if (exponent < 1 || exponent > 254)
         return (float)slow_read(s, n, true);
-    uint32_t bits = (uint32_t)r.negative << 31 | (uint32_t)exponent << 23 | ((uint32_t)c & 0x7fffff);
+    uint32_t bits =
+        (uint32_t)r.negative << 31 | (uint32_t)exponent << 23 | ((uint32_t)c & 0x7fffff);
     float v;
     memcpy(&v, &bits, sizeof v);
     return v;
@@ -426,13 +434,8 @@ bool mint_num_arg_int(const char *s, int64_t *v)
         const char *suffix;
         int64_t factor;
     } units[] = {
-        {"", 1},
-        {"K", 1000},
-        {"M", 1000000},
-        {"G", 1000000000},
-        {"KiB", 1 << 10},
-        {"MiB", 1 << 20},
-        {"GiB", 1 << 30},
+        {"", 1},          {"K", 1000},      {"M", 1000000},   {"G", 1000000000},
+        {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
     };
     size_t n = s[0] == '-';
     while (is_digit(s[n]))
@@ -453,8 +456,9 @@ bool mint_num_arg_int(const char *s, int64_t *v)
 
 bool mint_num_arg_double(const char *s, double *v)
 {
-    /* people write .5 and 5. on a command line, which JSON's grammar has not: put the missing zeros in */
-    char text[320], *t = text;
+    /* people write .5 and 5. on a command line, which JSON's grammar has not: put the missing zeros
+     * in */
+    char text[2 * 300 + 8], *t = text;
     if (strlen(s) > 300)
         return false;
     if (*s == '-')

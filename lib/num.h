@@ -17,16 +17,19 @@ int mint_num_print_float(char *out, float v);
 int mint_num_print_double(char *out, double v);
 int mint_num_print_int(char *out, int64_t v);
 
-/* JSON number grammar at s[0..n): returns the bytes it takes, 0 if there is none ("01", "1.", ".5", "+1", "1e" are none). *is_int: no fraction, no exponent. */
+/* JSON number grammar at s[0..n): returns the bytes it takes, 0 if there is none ("01", "1.", ".5",
+ * "+1", "1e" are none). *is_int: no fraction, no exponent. */
 size_t mint_num_scan(const char *s, size_t n, bool *is_int);
-/* Value of a text that mint_num_scan accepted as a whole: nearest double (exact rounding). May be infinite for 1e999: the caller decides. */
+/* Value of a text that mint_num_scan accepted as a whole: nearest double (exact rounding). May be
+ * infinite for 1e999: the caller decides. */
 double mint_num_double(const char *s, size_t n);
 /* The float nearest to the text itself (not via double: no double rounding). */
 float mint_num_float(const char *s, size_t n);
 /* Exact integer; false if it has a fraction or exponent, or leaves the int64 range. */
 bool mint_num_int(const char *s, size_t n, int64_t *v);
 
-/* Option values of the command line: whole string must be used; K, M, G (1000s) and KiB, MiB, GiB suffixes for integers. */
+/* Option values of the command line: whole string must be used; K, M, G (1000s) and KiB, MiB, GiB
+ * suffixes for integers. */
 bool mint_num_arg_int(const char *s, int64_t *v);
 bool mint_num_arg_double(const char *s, double *v);
 

@@ -25,7 +25,8 @@ void mint_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[
     out[3] = c3;
 }
 
-static void block(uint64_t seed, uint64_t stream, uint32_t index, uint32_t position, uint32_t out[4])
+static void block(uint64_t seed, uint64_t stream, uint32_t index, uint32_t position,
+                  uint32_t out[4])
 {
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     uint32_t counter[4] = {position, index, (uint32_t)stream, (uint32_t)(stream >> 32)};

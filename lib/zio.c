@@ -14,9 +14,9 @@
 #include "fs.h"
 #include "mem.h"
 
-#define CHUNK ((size_t)256 << 10)     /* read, decompressed and written at a time */
-#define WINDOW_LOG_MAX 31             /* zstd --long=31 */
-#define MAGIC_BYTES 4
+#define CHUNK          ((size_t)256 << 10) /* read, decompressed and written at a time */
+#define WINDOW_LOG_MAX 31                  /* zstd --long=31 */
+#define MAGIC_BYTES    4
 
 static const unsigned char magic[MAGIC_BYTES] = {0x28, 0xb5, 0x2f, 0xfd};
 
@@ -65,7 +65,8 @@ static int fill_raw(struct mint_in *in, size_t want, struct mint_err *err)
     return 0;
 }
 
-/* How many of n bytes agree with the beginning of a frame, skippable ones too; 4 means that one begins. */
+/* How many of n bytes agree with the beginning of a frame, skippable ones too; 4 means that one
+ * begins. */
 static size_t frame_prefix(const char *s, size_t n)
 {
     static const unsigned char skippable[MAGIC_BYTES] = {0x50, 0x2a, 0x4d, 0x18};
@@ -139,7 +140,8 @@ int mint_in_open(struct mint_in **out, const char *path, struct mint_err *err)
     return 0;
 }
 
-static int fail_line(struct mint_in *in, enum mint_code code, struct mint_err *err, const char *what)
+static int fail_line(struct mint_in *in, enum mint_code code, struct mint_err *err,
+                     const char *what)
 {
     return mint_fail(err, code, "%s:%llu: %s", in->name, (unsigned long long)in->lineno + 1, what);
 }
@@ -150,7 +152,8 @@ static int fail_zstd(struct mint_in *in, size_t code, struct mint_err *err)
     case ZSTD_error_checksum_wrong:
         return fail_line(in, MINT_EFORMAT, err, "zstd checksum is wrong: the data is damaged");
     case ZSTD_error_dictionary_wrong:
-        return fail_line(in, MINT_EFORMAT, err, "zstd frame needs a dictionary, which is not supported");
+        return fail_line(in, MINT_EFORMAT, err,
+                         "zstd frame needs a dictionary, which is not supported");
     case ZSTD_error_frameParameter_windowTooLarge:
         return fail_line(in, MINT_EFORMAT, err, "zstd window is over 2 GiB");
     case ZSTD_error_memory_allocation:
@@ -171,7 +174,8 @@ static int next_frame(struct mint_in *in, struct mint_err *err)
         return 0;
     size_t agree = frame_prefix(in->raw + in->raw_at, left);
     if (agree < MINT_MIN(left, (size_t)MAGIC_BYTES))
-        return fail_line(in, MINT_EFORMAT, err, "bytes after the last zstd frame that are no zstd frame");
+        return fail_line(in, MINT_EFORMAT, err,
+                         "bytes after the last zstd frame that are no zstd frame");
     in->in_frame = true;
     return 1;
 }
@@ -349,7 +353,7 @@ struct mint_out {
     struct mint_tmpfile tmp; /* path is NULL when fd is written directly */
     bool close_fd;
     ZSTD_CStream *cstream; /* NULL: plain */
-    char *text;            /* collected, so that the compressed bytes do not depend on how they came */
+    char *text; /* collected, so that the compressed bytes do not depend on how they came */
     size_t text_n;
     char *packed;
     size_t packed_cap, to_skip; /* bytes of the magic number that went out already */
@@ -379,7 +383,8 @@ static int drain(struct mint_out *out, ZSTD_EndDirective how, struct mint_err *e
         ZSTD_outBuffer to = {out->packed, out->packed_cap, 0};
         size_t left = ZSTD_compressStream2(out->cstream, &to, &from, how);
         if (ZSTD_isError(left))
-            return mint_fail(err, MINT_EIO, "cannot compress %s: %s", out->name, ZSTD_getErrorName(left));
+            return mint_fail(err, MINT_EIO, "cannot compress %s: %s", out->name,
+                             ZSTD_getErrorName(left));
         if (to.pos > 0 && put(out, out->packed, to.pos, err) < 0)
             return -1;
         if (how == ZSTD_e_continue ? from.pos == n : left == 0)

@@ -260,7 +260,8 @@ static void stale_temporaries_are_removed(void **state)
     make("out.tmp-", "");
     make("other.tmp-1", "");
     make(locked, "");
-    int fd = open(locked, O_RDONLY); /* as a writer in another container, whose pids we cannot see */
+    int fd =
+        open(locked, O_RDONLY); /* as a writer in another container, whose pids we cannot see */
     assert_int_equal(flock(fd, LOCK_EX), 0);
     mkdir(folder, 0777);
     make(inner, "");
@@ -372,7 +373,8 @@ static void cleanup_in_a_signal_handler(void **state)
         struct mint_tmpfile t;
         struct mint_tmpdir d;
         signal(SIGTERM, on_signal);
-        if (mint_tmpfile_open(&t, "out", false, NULL) < 0 || mint_tmpdir_open(&d, "ck", false, NULL) < 0)
+        if (mint_tmpfile_open(&t, "out", false, NULL) < 0 ||
+            mint_tmpdir_open(&d, "ck", false, NULL) < 0)
             _exit(9);
         fill(&d, "x");
         (void)!write(ends[1], "r", 1);

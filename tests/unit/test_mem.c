@@ -34,7 +34,8 @@ static void calloc_is_zeroed(void **state)
 static void strings(void **state)
 {
     (void)state;
-    char *a = mint_xstrdup("abc"), *b = mint_xstrndup("abcdef", 2), *c = mint_xasprintf("%s-%d", a, 7);
+    char *a = mint_xstrdup("abc"), *b = mint_xstrndup("abcdef", 2),
+         *c = mint_xasprintf("%s-%d", a, 7);
     assert_string_equal(a, "abc");
     assert_string_equal(b, "ab");
     assert_string_equal(c, "abc-7");
