@@ -2,8 +2,8 @@
 /*
  * vmath.h: exp, log, fused multiply-add and sin/cos of the row code, from IEEE operations alone, so
  * that a value has the same bits whatever the compiler, the C library and the instruction set. All
- * are free of branches, so that a plain loop over them is vectorised. Errors: exp and log below
- * 1.5 ulp over their whole range (tests/unit/test_vmath.c measures them), sin and cos correctly
+ * are free of branches, so that a plain loop over them is vectorised. Errors: exp and log below 1 ulp
+ * over their whole range (tests/unit/test_vmath.c measures them), sin and cos correctly
  * rounded but for rare ties. Pure functions.
  */
 #ifndef MINT_CPU_VMATH_H
