@@ -8,7 +8,8 @@
 #include "mem.h"
 
 const char *const mint_adv_fate_names[MINT_ADV_FATES] = {
-    "datums", "flat", "few", "stale", "null", "truncated", "low", "empty",
+    "datums",    "flat", "few",         "stale", "null",
+    "truncated", "low",  "no_logprobs", "empty",
 };
 
 static bool all_equal(const double *r, size_t n)
@@ -104,12 +105,15 @@ static int own_fate(const struct mint_adv_opts *o, const struct mint_reader *r,
         *fate = MINT_ADV_LOW;
     else if (s->n == 0)
         *fate = MINT_ADV_EMPTY;
-    if (!o->sft && *fate == MINT_ADV_KEPT && !s->logprobs_raw.p && !s->logprobs) {
-        mint_record_missing(r, s->val, "logprobs", err);
-        return mint_wrap(err, "no policy gradient without them (sample with logprobs, or use "
-                              "--sft): ");
-    }
-    return 0;
+    if (o->sft || *fate != MINT_ADV_KEPT || s->logprobs_raw.p)
+        return 0;
+    if (o->missing_logprobs == MINT_MISSING_DROP)
+        *fate = MINT_ADV_UNKNOWN;
+    if (o->missing_logprobs != MINT_MISSING_ERROR)
+        return 0;
+    mint_record_missing(r, s->val, "logprobs", err);
+    return mint_wrap(err, "no ratios without the sampler's logprobs (see --missing-logprobs and "
+                          "--sft): ");
 }
 
 static void count_sequences(const struct mint_group *g, const struct mint_adv_seq *out, bool stale,

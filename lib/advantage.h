@@ -34,6 +34,9 @@ void mint_advantages(enum mint_adv_norm norm, const double *r, size_t n, double 
  * linearly to -factor at max, -factor beyond. buffer is cut to max. max, buffer > 0. */
 double mint_overlong_penalty(size_t len, int64_t max, int64_t buffer, double factor);
 
+/* A response without logprobs: an error; left out, also of the mean; taken as if all were 0. */
+enum mint_adv_missing { MINT_MISSING_ERROR, MINT_MISSING_DROP, MINT_MISSING_ZERO };
+
 struct mint_adv_opts {
     enum mint_adv_norm norm;
     bool keep_flat, drop_truncated;
@@ -45,6 +48,7 @@ struct mint_adv_opts {
     int64_t max_tokens;      /* 0: the record's sampling.max_tokens */
     int64_t max_staleness;   /* -1: off */
     int64_t step;            /* the present step, for max_staleness */
+    enum mint_adv_missing missing_logprobs;
     enum mint_adv_length length;
     double length_const;
 };
@@ -58,6 +62,7 @@ enum mint_adv_fate {
     MINT_ADV_NULL,      /* reward null */
     MINT_ADV_TRUNCATED, /* stop_reason length, --drop-truncated */
     MINT_ADV_LOW,       /* sft: below min_reward */
+    MINT_ADV_UNKNOWN,   /* no logprobs, MINT_MISSING_DROP */
     MINT_ADV_EMPTY,     /* no response tokens; counted in the mean */
     MINT_ADV_FATES
 };

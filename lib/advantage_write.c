@@ -184,7 +184,10 @@ void mint_advantage_write(struct mint_adv_writer *w, const struct mint_adv_opts 
         put_tokens(w, b, s, p + s->n);
         put_run_tensor(b, ",\"weights\":{\"data\":[", p, o->sft ? (float)(1 / by) : 1.0f, s->n);
         if (!o->sft) {
-            put_raw_tensor(w, b, ",\"logprobs\":{\"data\":[", p, s->logprobs_raw, s->n);
+            if (s->logprobs_raw.p)
+                put_raw_tensor(w, b, ",\"logprobs\":{\"data\":[", p, s->logprobs_raw, s->n);
+            else
+                put_run_tensor(b, ",\"logprobs\":{\"data\":[", p, 0, s->n);
             put_run_tensor(b, ",\"advantages\":{\"data\":[", p, (float)(seqs[i].advantage / by),
                            s->n);
             if (s->ref_raw.p)

@@ -39,17 +39,64 @@ static bool ids_plainly_fine(const char *p, size_t n)
     unsigned run = 0, longest = 0, odd = 0;
     for (size_t i = 1; i + 1 < n; i++) {
         unsigned c = (unsigned char)p[i], digit = c - '0' < 10;
-        run = (run + 1) * digit;
+        run = (run + 1) & -digit;
         longest = MINT_MAX(longest, run);
         odd |= !digit & (c != ',') & (c != ' ');
     }
     return !odd && longest <= 9;
 }
 
+/*
+ * A shorter way for how logprobs mostly look, 16 bytes at a time: behind each comma stand a minus, one or
+ * two digits, and a point, an e or the next comma; behind each e stands a minus.
+ */
+typedef unsigned char bytes __attribute__((vector_size(16)));
+
+static bytes load(const char *p)
+{
+    bytes v;
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+static bytes odd_places(bytes c, bytes c1, bytes c3, bytes c4)
+{
+    bytes ends = (bytes)((c3 == '.') | (c4 == '.') | (c3 == ',') | (c4 == ',') | (c3 == 'e'));
+    bytes comma = (bytes)(c == ','), e = (bytes)((c | 0x20) == 'e'), minus = (bytes)(c1 == '-');
+    return (comma & ~(minus & ends)) | (e & ~minus);
+}
+
+static bool logprobs_usual(const char *p, size_t n)
+{
+    bytes odd = {0};
+    char tail[40];
+    size_t i = 0, left;
+    for (; i + 20 <= n - 1; i += 16)
+        odd |= odd_places(load(p + i), load(p + i + 1), load(p + i + 3), load(p + i + 4));
+    /* The first number and the rest, with the brackets as commas. */
+    left = n - 1 - i;
+    memset(tail, '.', sizeof(tail));
+    memcpy(tail, p + i, left);
+    memcpy(tail + left, ",-0.", 4);
+    if (i == 0)
+        tail[0] = ',';
+    odd |= odd_places(load(tail), load(tail + 1), load(tail + 3), load(tail + 4));
+    if (left > 16)
+        odd |= odd_places(load(tail + 16), load(tail + 17), load(tail + 19), load(tail + 20));
+    for (i = 0; i < sizeof(odd); i++) {
+        if (odd[i])
+            return false;
+    }
+    return p[1] == '-' && n > 4 &&
+           (p[3] == '.' || p[4] == '.' || p[3] == ',' || p[4] == ',' || p[3] == ']' || p[4] == ']');
+}
+
 /* Logprobs: each is negative or plain zero, has no positive exponent and at most 30 characters, so
  * it is finite as a float and not above 0. */
 static bool logprobs_plainly_fine(const char *p, size_t n)
 {
+    if (logprobs_usual(p, n))
+        return true;
     const char *end = p + n - 1; /* the closing bracket */
     for (p++; p < end; p++) {
         while (*p == ' ')

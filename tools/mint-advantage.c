@@ -22,7 +22,7 @@ enum { FLUSH_BYTES = 1 << 19 };
 
 struct opts {
     struct mint_common common;
-    int norm;
+    int norm, missing_logprobs;
     bool keep_flat, sft, drop_truncated;
     double min_reward, overlong_factor;
     int64_t overlong_buffer, max_tokens, max_staleness, step;
@@ -30,6 +30,8 @@ struct opts {
 };
 
 static const char *const norms[] = {"mean", "std", "loo", "none", NULL};
+
+static const char *const missing[] = {"error", "drop", "zero", NULL};
 
 static const struct mint_opt table[] = {
     MINT_O_HEAD("Advantage"),
@@ -41,6 +43,8 @@ static const struct mint_opt table[] = {
     MINT_O_HEAD("Which sequences count"),
     MINT_O_FLAG(0, "drop-truncated", struct opts, drop_truncated,
                 "leave out responses that hit the token limit"),
+    MINT_O_CHOICE(0, "missing-logprobs", missing, struct opts, missing_logprobs,
+                  "what to do with responses that have none"),
     MINT_O_INT(0, "max-staleness", "K", struct opts, max_staleness, 0, 1e9,
                "drop groups sampled more than K steps before --step"),
     MINT_O_INT(0, "step", "S", struct opts, step, 0, 1e15, "the present step"),
@@ -95,11 +99,12 @@ static int set_length_norm(struct mint_adv_opts *a, const char *how, struct mint
 
 static int settle(const struct opts *o, struct mint_adv_opts *a, struct mint_err *err)
 {
-    static const char *const not_sft[] = {"norm", "keep-flat", "overlong-buffer"};
+    static const char *const not_sft[] = {"norm", "keep-flat", "overlong-buffer", "missing-logprobs"};
     *a = (struct mint_adv_opts){
         .norm = (enum mint_adv_norm)o->norm,
         .keep_flat = o->keep_flat,
         .drop_truncated = o->drop_truncated,
+        .missing_logprobs = (enum mint_adv_missing)o->missing_logprobs,
         .sft = o->sft,
         .has_min_reward = mint_cli_given("min-reward"),
         .min_reward = o->min_reward,
