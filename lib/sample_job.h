@@ -17,6 +17,7 @@ struct mint_sample_job {
     struct mint_promptset_opts prompts;
     struct mint_prompt_opts prompt;
     struct mint_sampler_opts sampler;
+    double temperature, top_p; /* as given, for the record */
     int64_t group;
     bool epoch_streams;     /* a prompt that comes again in a later epoch draws anew */
     struct mint_policy *policy; /* NULL: given without logprobs */

@@ -262,6 +262,8 @@ static int fill_job(struct mint_sample_job *j, struct session *s, const struct o
         .prefill_rows = MINT_MIN(o->micro_tokens, (int64_t)512),
         .kv_bytes = (size_t)o->kv_memory,
     };
+    j->temperature = o->temperature;
+    j->top_p = o->top_p;
     j->group = o->group_size;
     j->epoch_streams = o->step >= 0;
     j->given = o->given;
