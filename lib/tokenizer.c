@@ -42,7 +42,7 @@ int mint_tokenizer_read(struct mint_tokenizer **tok, const char *json, size_t n,
                         struct mint_err *err)
 {
     struct mint_tokenizer *t = mint_xcalloc(1, sizeof *t);
-    t->bos_added = t->bos = t->eos = -1;
+    t->bos_added = t->bos = t->eos = t->unk = -1;
     *tok = NULL;
     if (tok_load(t, json, n, err)) {
         mint_tokenizer_close(t);

@@ -262,16 +262,22 @@ static size_t merge_long(struct tok_work *w, size_t n)
     return count;
 }
 
-static int bytes_to_ids(const struct mint_tokenizer *t, const char *p, size_t n, int32_t *id,
-                        struct mint_err *err)
+/* A byte without a token becomes the unknown token, or nothing where there is none: as the reference has it.
+ * Returns how many. */
+static size_t bytes_to_ids(const struct mint_tokenizer *t, const char *p, size_t n, int32_t *id)
 {
+    size_t count = 0;
+    bool unknown = false;
     for (size_t i = 0; i < n; i++) {
-        id[i] = t->byte_id[(unsigned char)p[i]];
-        if (id[i] < 0)
-            return mint_fail(err, MINT_EMODEL, "the tokenizer has no token for byte 0x%02x",
-                             (unsigned char)p[i]);
+        int32_t known = t->byte_id[(unsigned char)p[i]];
+        bool fused = known < 0 && unknown && t->fuse_unk;
+        unknown = known < 0;
+        if (known < 0)
+            known = t->unk;
+        if (known >= 0 && !fused)
+            id[count++] = known;
     }
-    return 0;
+    return count;
 }
 
 static void add_ids(struct mint_tokens *out, const int32_t *id, size_t n)
@@ -280,7 +286,6 @@ static void add_ids(struct mint_tokens *out, const int32_t *id, size_t n)
         mint_tokens_add(out, id[i]);
 }
 
-/* Merges p[0..n) from its bytes. *first, *count: what came out, for the caller's memory. */
 static int merge_piece(struct tok_work *w, const char *p, size_t n, struct mint_tokens *out,
                        struct mint_err *err)
 {
@@ -291,9 +296,8 @@ static int merge_piece(struct tok_work *w, const char *p, size_t n, struct mint_
         work_reserve(w, n);
         id = w->id;
     }
-    if (bytes_to_ids(w->t, p, n, id, err))
-        return -1;
-    add_ids(out, id, n > SHORT ? merge_long(w, n) : merge_short(w->t, id, n));
+    size_t count = bytes_to_ids(w->t, p, n, id);
+    add_ids(out, id, n > SHORT ? merge_long(w, count) : merge_short(w->t, id, count));
     return 0;
 }
 

@@ -139,22 +139,40 @@ static bool is_inert(uint32_t c)
     return false;
 }
 
+/* The character at valid UTF-8 s; *len its bytes. */
+static uint32_t char_at(const char *s, size_t *len)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    static const unsigned char lead_bits[5] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    *len = u[0] < 0x80 ? 1 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : 4;
+    uint32_t c = u[0] & lead_bits[*len];
+    for (size_t k = 1; k < *len; k++)
+        c = c << 6 | (u[k] & 0x3fu);
+    return c;
+}
+
+/* Where the first character from `at` on stands that is (or is not) inert; n if there is none. *last: the start of the
+ * character before it. */
+static size_t find_inert(const char *s, size_t at, size_t n, bool wanted, size_t *last)
+{
+    *last = at;
+    for (size_t len; at < n; at += len) {
+        if ((unsigned char)s[at] < 0x80) {
+            len = 1;
+            if (wanted)
+                return at;
+        } else if (is_inert(char_at(s + at, &len)) == wanted) {
+            return at;
+        }
+        *last = at;
+    }
+    return n;
+}
+
 bool tok_nfc_is_noop(const char *s, size_t n)
 {
-    static const unsigned char lead_bits[5] = {0, 0, 0x1f, 0x0f, 0x07};
-    for (size_t i = 0; i < n;) {
-        unsigned char c = (unsigned char)s[i];
-        size_t len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-        if (c >= 0xcc) { /* above U+02FF */
-            uint32_t cp = c & lead_bits[len];
-            for (size_t k = 1; k < len; k++)
-                cp = cp << 6 | ((unsigned char)s[i + k] & 0x3fu);
-            if (!is_inert(cp))
-                return false;
-        }
-        i += len;
-    }
-    return true;
+    size_t last;
+    return find_inert(s, 0, n, false, &last) == n;
 }
 
 /* Stable order by combining class within each run of marks. Long runs are counted, so that a hostile
@@ -195,7 +213,7 @@ static void order_marks(utf8proc_int32_t *c, size_t n)
     }
 }
 
-void tok_nfc(const char *s, size_t n, struct mint_buf *out)
+static void nfc_part(const char *s, size_t n, struct mint_buf *out)
 {
     /* A character of u bytes decomposes into at most 4 characters, a one-byte one into itself. */
     utf8proc_int32_t *c = mint_xreallocarray(NULL, 4 * n + 1, sizeof *c), cp;
@@ -211,9 +229,26 @@ void tok_nfc(const char *s, size_t n, struct mint_buf *out)
     mint_buf_reserve(out, 4 * len);
     for (size_t i = 0; i < len; i++)
         out->len += (size_t)utf8proc_encode_char(c[i], (utf8proc_uint8_t *)out->data + out->len);
+    free(c);
+}
+
+void tok_nfc(const char *s, size_t n, struct mint_buf *out)
+{
+    mint_buf_reserve(out, n);
+    for (size_t done = 0; done < n;) {
+        /* What is not inert, with the character before it, up to the next inert one, is a part of its own. */
+        size_t from, last, end = find_inert(s, done, n, false, &from);
+        if (end == n)
+            from = n;
+        mint_buf_add(out, s + done, from - done);
+        if (end == n)
+            break;
+        end = find_inert(s, end, n, true, &last);
+        nfc_part(s + from, end - from, out);
+        done = end;
+    }
     mint_buf_reserve(out, 0);
     out->data[out->len] = '\0';
-    free(c);
 }
 
 /* --- encoding. */

@@ -103,7 +103,8 @@ struct mint_tokenizer {
     struct tok_patterns before, after; /* matched before and after normalizing */
     struct tok_step steps[TOK_MAX_STEPS];
     int steps_n;
-    bool nfc, byte_level, ignore_merges;
+    bool nfc, byte_level, ignore_merges, fuse_unk;
+    int32_t unk;       /* for bytes that have no token, -1 */
     int32_t bos_added; /* what the post-processor puts in front, -1 */
     int32_t bos, eos;
 };

@@ -334,6 +334,7 @@ static int check_model(struct loader *l, mint_json_val model)
     if (check_empty_string(l, model, "continuing_subword_prefix") ||
         check_empty_string(l, model, "end_of_word_suffix") ||
         get_bool(l, model, "model", "byte_fallback", &fallback) ||
+        get_bool(l, model, "model", "fuse_unk", &l->t->fuse_unk) ||
         get_bool(l, model, "model", "ignore_merges", &l->t->ignore_merges))
         return -1;
     if (fallback)
@@ -357,6 +358,20 @@ static int load_steps(struct loader *l)
     return each_part(l, mint_json_get(j, 0, "decoder"), "decoder", "decoders", 0, decoder_step);
 }
 
+/* model.unk_token: for bytes that the vocabulary lacks (SmolLM2's has not all of them). */
+static int load_unk(struct loader *l)
+{
+    mint_json_val v = mint_json_get(l->j, mint_json_get(l->j, 0, "model"), "unk_token");
+    if (is_absent(l, v))
+        return 0;
+    char *name = mint_json_strdup(l->j, v);
+    if (name)
+        l->t->unk = mint_tokenizer_id(l->t, name);
+    free(name);
+    return l->t->unk >= 0 ? 0
+                          : mint_fail(l->err, MINT_EMODEL, "model.unk_token is not in the vocabulary");
+}
+
 static int load_rest(struct loader *l, const char *json, const struct tok_cut *cut)
 {
     const struct mint_json *j = l->j;
@@ -369,7 +384,7 @@ static int load_rest(struct loader *l, const char *json, const struct tok_cut *c
     if (!cut->merges_end)
         return mint_fail(l->err, MINT_EMODEL, "there is no array model.merges");
     if (tok_tables_vocab(l->t, json, cut, l->err) || tok_tables_merges(l->t, json, cut, l->err) ||
-        load_added(l))
+        load_added(l) || load_unk(l))
         return -1;
     mint_json_val post = mint_json_get(j, 0, "post_processor");
     if (!is_absent(l, post) &&

@@ -572,6 +572,8 @@ static const struct bad_file {
     {"\"type\":\"BPE\"", "\"byte_fallback\":1", "byte_fallback"},
     {"\"type\":\"BPE\"", "\"end_of_word_suffix\":\"</w>\"", "end_of_word_suffix"},
     {"\"type\":\"BPE\"", "\"continuing_subword_prefix\":\"##\"", "continuing_subword_prefix"},
+    {"\"type\":\"BPE\"", "\"unk_token\":\"x\"", "unk_token"},
+    {"\"type\":\"BPE\"", "\"unk_token\":1", "unk_token"},
     {"\"b\":1", "\"b\":0", "two tokens have id 0"},
     {"\"b\":1", "\"a\":1", "one token twice"},
     {"\"b\":1", "\"b\":-1", "whole number"},
@@ -709,19 +711,33 @@ static void regexes(void **state)
     assert_int_equal(tok_step_compile(&(struct tok_step){0}, "a\0b", 3, false, &err), -1);
 }
 
-/* Bytes without a token are an error when they come up; a missing file is one that names it. */
+/* Bytes without a token are left out, or become the unknown token; a missing file is named. */
 static void missing(void **state)
 {
     (void)state;
+    static const struct {
+        const char *model;
+        size_t n;
+        int32_t ids[4];
+    } cases[] = {
+        {"\"type\":\"BPE\"", 1, {3}}, /* "a" and "b" become neighbours */
+        {"\"unk_token\":\"c\"", 4, {0, 2, 2, 1}},
+        {"\"unk_token\":\"c\",\"fuse_unk\":true", 3, {0, 2, 1}},
+    };
     struct mint_tokenizer *t;
-    struct mint_tokens ids = MINT_TOKENS_INIT;
+    struct mint_buf text = MINT_BUF_INIT;
     struct mint_err err;
-    assert_int_equal(mint_tokenizer_read(&t, small_json, strlen(small_json), &err), 0);
-    assert_int_equal(mint_encode(t, "abz", 3, 0, &ids, &err), -1);
-    assert_non_null(strstr(err.msg, "0x7a"));
-    assert_int_equal(ids.n, 0);
-    mint_tokens_release(&ids);
-    mint_tokenizer_close(t);
+    for (size_t i = 0; i < MINT_ARRAY_LEN(cases); i++) {
+        struct mint_tokens ids = MINT_TOKENS_INIT;
+        replace_first(&text, small_json, "\"type\":\"BPE\"", cases[i].model);
+        assert_int_equal(mint_tokenizer_read(&t, text.data, text.len, &err), 0);
+        assert_int_equal(mint_encode(t, "azzb", 4, 0, &ids, &err), 0);
+        assert_int_equal(ids.n, cases[i].n);
+        assert_memory_equal(ids.v, cases[i].ids, ids.n * sizeof *ids.v);
+        mint_tokens_release(&ids);
+        mint_tokenizer_close(t);
+    }
+    mint_buf_release(&text);
     assert_int_equal(mint_tokenizer_open(&t, "/nonexistent", &err), -1);
     assert_null(t);
     assert_non_null(strstr(err.msg, "/nonexistent/tokenizer.json"));
