@@ -18,7 +18,7 @@
 #endif
 
 #define TEXT_WIDTH 96 /* columns that --help uses at most */
-#define NAME_WIDTH 30 /* an option longer than this pushes its text to the right */
+#define NAME_WIDTH 34 /* an option longer than this pushes its text to the right */
 
 /* More than fits beside the option: they are listed below it. */
 #define CHOICES_WIDTH 36
