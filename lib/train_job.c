@@ -50,6 +50,13 @@ static void put(struct mint_buf *b, const char *key, double v)
     mint_json_put_double(b, v);
 }
 
+/* A value that is used as float32. */
+static void put_f32(struct mint_buf *b, const char *key, float v)
+{
+    mint_buf_addf(b, ",\"%s\":", key);
+    mint_json_put_float(b, v);
+}
+
 static void put_bool(struct mint_buf *b, const char *key, bool v)
 {
     mint_buf_addf(b, ",\"%s\":%s", key, v ? "true" : "false");
@@ -60,10 +67,10 @@ void mint_train_options_json(const struct mint_train_config *c, bool fresh, cons
 {
     const struct mint_train_opts *o = &c->opts;
     mint_buf_addf(b, "{\"loss\":\"%s\"", mint_loss_names[o->loss.loss]);
-    put(b, "clip_low_threshold", (double)o->loss.clip_low);
-    put(b, "clip_high_threshold", (double)o->loss.clip_high);
-    put(b, "beta", (double)o->loss.beta);
-    put(b, "kl_penalty_coef", (double)o->loss.kl_coef);
+    put_f32(b, "clip_low_threshold", o->loss.clip_low);
+    put_f32(b, "clip_high_threshold", o->loss.clip_high);
+    put_f32(b, "beta", o->loss.beta);
+    put_f32(b, "kl_penalty_coef", o->loss.kl_coef);
     mint_buf_addf(b, ",\"kl_estimator\":\"%s\",\"ref_adapter\":", mint_kl_names[o->loss.kl]);
     if (ref)
         mint_json_put_str(b, ref);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backward.h"
 #include "cli.h"
@@ -310,7 +311,10 @@ static int train(struct session *s, struct mint_err *err)
         return -1;
     s->state.step = mint_trainer_step_count(s->trainer);
     s->state.tokens += tokens;
-    return mint_train_save(s->trainer, a, s->o->to, &s->state, &s->last, err);
+    if (mint_train_save(s->trainer, a, s->o->to, &s->state, &s->last, err) < 0)
+        return -1;
+    unlink(s->lock.path); /* who comes now finds the checkpoint itself */
+    return 0;
 }
 
 static void put_forward(struct mint_buf *b, const struct mint_datum *d, const float *lp)
