@@ -21,11 +21,10 @@
 /* Every test runs in a fresh folder, which is the working directory. */
 static int enter(void **state)
 {
-    char dir[] = "/tmp/mint-test-fs-XXXXXX";
-    if (!mkdtemp(dir) || chdir(dir) != 0)
-        return -1;
-    *state = mint_xstrdup(dir);
-    return 0;
+    const char *tmp = getenv("TMPDIR");
+    char *dir = mint_xasprintf("%s/mint-test-fs-XXXXXX", tmp ? tmp : "/tmp");
+    *state = dir;
+    return mkdtemp(dir) && chdir(dir) == 0 ? 0 : -1;
 }
 
 static int leave(void **state)
