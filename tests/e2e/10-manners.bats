@@ -1,7 +1,21 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # What a user may expect of every tool alike. Each test is a loop over all of them.
+# $f is a command with its arguments; nothing is written that the same line reads.
+# shellcheck disable=SC2086,SC2094,SC2238
 load helpers
+
+# The two filters that need no model, and a scored group that both can read.
+filters() {
+    [ ! -x "$MINT_BIN/mint-score" ] || echo "mint-score length --target 2 --replace"
+    [ ! -x "$MINT_BIN/mint-advantage" ] || echo "mint-advantage"
+}
+group() {
+    printf '{"id":"%s","prompt":"p","note":[1, 2.50],"prompt_tokens":[1,2],"sequences":[' "$1"
+    printf '{"tokens":[3],"logprobs":[-0.5],"stop_reason":"stop","text":"x","reward":1},'
+    printf '{"tokens":[4,5],"logprobs":[-1,-2],"stop_reason":"length","text":"yy","reward":0}],'
+    printf '"sampling":{"step":3,"max_tokens":2}}\n'
+}
 
 # The long options of a tool whose help names the value ARG ("[A-Z].*" for all that take one).
 options_with() {
@@ -165,4 +179,146 @@ options_with() {
         [ "$status" -eq $((128 + $(kill -l "$sig"))) ] || fail "$sig: status $status"
         no_leftovers out
     done
+}
+
+@test "plain, compressed, concatenated, CRLF, BOM, no last newline: one and the same input" {
+    { group a; group b; } >in
+    zstd -q in -o in.zst
+    { group a | zstd -q; group b | zstd -q; } >two.zst
+    sed 's/$/\r/' in >crlf
+    { printf '\xef\xbb\xbf'; cat in; } >bom
+    head -c -1 in >cut
+    { group a; printf '\n  \n'; group b; } >blank
+    group a >a
+    group b >b
+    while read -r f; do
+        $f --plain in >want
+        for i in in.zst two.zst crlf bom cut blank; do
+            $f --plain "$i" >got || fail "$f $i"
+            same want got
+            $f --plain <"$i" >got || fail "$f <$i"
+            same want got
+        done
+        $f --plain a b >got
+        same want got
+        $f --plain a - <b >got
+        same want got
+        $f --plain -- in >got
+        same want got
+        $f in | zstd -dc >got
+        same want got
+        $f -o out.zst in
+        zstd -dc out.zst >got
+        same want got
+        rm out.zst
+    done < <(filters)
+}
+
+@test "quiet is quiet, and data stay off stderr" {
+    group a >in
+    while read -r f; do
+        run_tool $f -q --plain in
+        expect 0
+        [ -z "$stderr" ]
+        [ -n "$output" ]
+        run_tool $f -q -o out.zst in
+        expect 0
+        [ -z "$output$stderr" ]
+        rm out.zst
+    done < <(filters)
+}
+
+@test "input that its writer did not finish: status 1, nothing published" {
+    for _ in $(seq 50); do group a; done >in
+    zstd -q in -o whole.zst
+    size=$(stat -c %s whole.zst)
+    for cut in 1 4 10 $((size / 2)) $((size - 3)); do
+        head -c $((size - cut)) whole.zst >part.zst
+        while read -r f; do
+            run_tool $f -o out part.zst
+            expect_error 1 "part.zst"
+            no_leftovers out
+        done < <(filters)
+    done
+    cp whole.zst bad.zst
+    printf '\xff' | dd of=bad.zst bs=1 seek=$((size - 2)) conv=notrunc status=none # in the checksum
+    while read -r f; do
+        run_tool $f -o out bad.zst
+        expect_error 1 "bad.zst"
+        no_leftovers out
+        # downstream sees an unfinished stream as well
+        run bash -c "$f part.zst 2>/dev/null | zstd -t"
+        [ "$status" -ne 0 ]
+    done < <(filters)
+}
+
+@test "a bad record: status 1 with file and line; --skip-bad goes on, counts, and ends with 3" {
+    { group a; echo '{"id": "b", "sequences": ['; group c; } >in
+    { group a; group c; } >good
+    while read -r f; do
+        run_tool $f -o out in
+        expect_error 1 "${f%% *}: in:2:"
+        no_leftovers out
+        run_tool bash -c "$f -o out - <in"
+        expect_error 1 "${f%% *}: stdin:2:"
+        run_tool $f --skip-bad --plain -o out in
+        expect 3
+        has "$stderr" "in:2:"
+        has "$stderr" "1 record skipped"
+        $f --plain good >want
+        same want out
+        rm out
+    done < <(filters)
+}
+
+@test "an output that exists is refused without -f, and replaced with it" {
+    group a >in
+    while read -r f; do
+        echo precious >out
+        run_tool $f -o out in
+        expect 1
+        has "$stderr" "out"
+        has "$stderr" "-f"
+        [ "$(cat out)" = precious ]
+        $f -f --plain -o out in
+        $f --plain in >want
+        same want out
+        rm out
+        ! compgen -G 'out.tmp-*'
+    done < <(filters)
+}
+
+@test "an output that cannot be made: status 1, and where is said" {
+    group a >in
+    while read -r f; do
+        run_tool $f -o nowhere/out in
+        expect_error 1 "nowhere/out"
+        run_tool $f nowhere/in
+        expect 1
+        has "$stderr" "nowhere/in"
+        run_tool $f .
+        expect 1
+    done < <(filters)
+}
+
+@test "data on a full disk or a closed stdout: status 1, and said" {
+    for _ in $(seq 200); do group a; done >in
+    while read -r f; do
+        for p in "" --plain; do
+            run_tool bash -c "$f -q $p in >/dev/full"
+            expect_error 1 "No space left on device"
+            run_tool bash -c "$f -q $p in >&-"
+            expect_error 1 "Bad file descriptor"
+        done
+    done < <(filters)
+}
+
+@test "data into a closed pipe: quiet end by the signal" {
+    for _ in $(seq 200); do group a; done >in
+    while read -r f; do
+        # shellcheck disable=SC2016
+        run_tool bash -c 'exec 3> >(exec true); wait $!; '"$f"' in >&3'
+        expect 141
+        [ -z "$stderr" ]
+    done < <(filters)
 }
