@@ -276,7 +276,7 @@ DEST = $(DESTDIR)$(PREFIX)
 PIPES := $(shell find pipelines -type f 2>/dev/null)
 INSTALLED = $(TOOLS:%=bin/%) $(patsubst $(B)/%,%,$(MAN) $(COMPLETION)) $(patsubst $(B)/%,%,$(wildcard $(B)/lib/mint/*.so)) \
 	$(PIPES:%=share/mint/%)
-install: all ## programs, pages, completions, pipelines into PREFIX (/usr/local), under DESTDIR
+install: $(if $(NOBUILD),,all) ## programs, pages, completions, pipelines into PREFIX (/usr/local), under DESTDIR
 	@set -e; for f in $(filter bin/% lib/%,$(INSTALLED)); do install -D -m 755 $(B)/$$f $(DEST)/$$f; done; \
 	for f in $(filter share/man/% share/bash-% share/zsh/% share/fish/%,$(INSTALLED)); do install -D -m 644 $(B)/$$f $(DEST)/$$f; done; \
 	for f in $(PIPES); do m=644; [ ! -x $$f ] || m=755; install -D -m $$m $$f $(DEST)/share/mint/$$f; done

@@ -47,3 +47,27 @@ load helpers
     _mint_advantage mint-advantage "" --norm
     has "${COMPREPLY[*]}" "loo"
 }
+
+@test "one step of the loop as one pipe: a checkpoint comes out" {
+    need mint-init mint-sample mint-score mint-advantage mint-train
+    tiny_world .
+    # shellcheck disable=SC2016
+    run_tool bash -o pipefail -c 'mint-sample --model model --adapter ckpt/1 prompts.jsonl | mint-score length |
+        mint-advantage --keep-flat | mint-train --model model --from ckpt/1 --to ckpt/2'
+    expect 0
+    [ -s ckpt/2/adapter_model.safetensors ]
+    [ "$(jq .step ckpt/2/trainer_state.json)" = 2 ]
+    ! compgen -G 'ckpt/*.tmp-*'
+}
+
+@test "make install puts everything under PREFIX, it runs there, and uninstall takes it away" {
+    unset MAKEFLAGS MAKELEVEL MFLAGS
+    make -s -C "$MINT_ROOT" BUILD="$MINT_BUILD" NOBUILD=1 install DESTDIR="$PWD/d" PREFIX=/opt/mint
+    for t in $(tools); do
+        env -i "d/opt/mint/bin/$t" --version >/dev/null
+        [ -s "d/opt/mint/share/man/man1/$t.1" ]
+        [ -s "d/opt/mint/share/bash-completion/completions/$t" ]
+    done
+    make -s -C "$MINT_ROOT" BUILD="$MINT_BUILD" uninstall DESTDIR="$PWD/d" PREFIX=/opt/mint
+    [ -z "$(find d -type f)" ]
+}
