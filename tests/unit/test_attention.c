@@ -27,6 +27,12 @@ static const struct shape {
     {4, 2, 128, true, {129, 0}},
 };
 
+/* The same for the gradients, shorter: each central difference is two forwards of the oracle. */
+static const struct shape gradient_shapes[] = {
+    {4, 2, 8, true, {1, 65, 5, 130, 0}}, {1, 1, 2, false, {63, 2, 0}}, {3, 1, 34, true, {7, 67, 0}},
+    {14, 2, 64, false, {33, 0}},         {32, 1, 4, true, {3, 66, 0}}, {2, 1, 128, true, {70, 0}},
+};
+
 static struct mint_attn_shape attn_shape(const struct shape *c)
 {
     return (struct mint_attn_shape){c->heads, c->kv_heads, c->head_dim,
@@ -214,11 +220,11 @@ static void ref_forward(const struct mint_dev *d, const struct batch *b, const d
                     top = fmax(top, s[j]);
                 }
                 for (int64_t j = 0; j <= p; j++)
-                    sum += exp(s[j] - top);
+                    sum += s[j] = exp(s[j] - top);
                 for (int64_t x = 0; x < hd; x++) {
                     double o = 0.0;
                     for (int64_t j = 0; j <= p; j++)
-                        o += exp(s[j] - top) *
+                        o += s[j] *
                              rounded(d, qkv[(b->start[i] + j) * b->width + (H + K + g) * hd + x]);
                     out[(t * H + h) * hd + x] = o / sum;
                 }
@@ -321,7 +327,7 @@ static void a_query_has_the_same_bits_alone(void **unused)
     (void)unused;
     for (size_t i = 0; i < MINT_ARRAY_LEN(shapes); i++)
         for (int p = 0; p < 2; p++)
-            for (int step = 1; step < 40; step += 18) {
+            for (int step = 1; step < 40; step += 36) {
                 struct mint_dev *d = open_device(usable_isa(0), (enum mint_precision)p, 1 + step % 2);
                 struct batch b;
                 batch_new(&b, &shapes[i]);
@@ -532,12 +538,12 @@ static void gradient_on(struct mint_dev *d, void *ctx)
 static void gradients_are_right_and_the_same_everywhere(void **unused)
 {
     (void)unused;
-    for (size_t i = 0; i < MINT_ARRAY_LEN(shapes); i++) {
+    for (size_t i = 0; i < MINT_ARRAY_LEN(gradient_shapes); i++) {
         struct batch b;
-        batch_new(&b, &shapes[i]);
+        batch_new(&b, &gradient_shapes[i]);
         float *dout = random_floats((size_t)(b.T * b.s.heads * b.s.head_dim), 1.0f);
         struct gradient_case c = {.b = &b, .dout = dout};
-        c.stride = (size_t)(b.T * b.width) / 60 + 1;
+        c.stride = (size_t)(b.T * b.width) / 30 + 1;
         central_differences(&c);
         for (int p = 0; p < 2; p++) {
             c.have = false;
