@@ -195,6 +195,7 @@ void cpu_gemm_cols(struct cpu_dev *d, int thread, float *y, size_t ldy, const vo
                         .first = true};
     int64_t group = (w->packed ? GROUP : BACK_GROUP) * CPU_PANEL;
     size_t e = p_bytes(g.kind);
+    size_t ahead = T <= CPU_TILE_ROWS ? 1 : GROUP; /* panels; one tile is done with a panel at once */
     void *scratch = NULL;
     if (T < 1 || n1 <= n0)
         return;
@@ -206,7 +207,7 @@ void cpu_gemm_cols(struct cpu_dev *d, int thread, float *y, size_t ldy, const vo
         g.c = y + (n - n0);
         if (w->packed) {
             g.p = at(w->packed, (size_t)(n / CPU_PANEL) * w->panel_elems, e);
-            g.next = at(g.p, (size_t)group / CPU_PANEL * w->panel_elems, e);
+            g.next = at(g.p, ahead * w->panel_elems, e);
             multiply(&g);
         } else {
             g.a = x;

@@ -21,9 +21,14 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #define ROLLED _Pragma("GCC unroll 1")
 
-/* Activations are widened (bb) a block of pairs at a time: the block stays in the L1 cache. */
+/*
+ * Activations go through a copy of a block of pairs, widened where they are bf16: the block stays in the L1 cache,
+ * all panels of a call use it, and its fixed stride lets one register address all rows.
+ */
 #define BLOCK_PAIRS 128
 #define BLOCK_LD (2 * BLOCK_PAIRS + 16)
+
+#define AHEAD 512 /* bytes that a tile fetches ahead in its panel, which comes from the L2 cache as a rule */
 
 INLINE __m512 even_k(__m512i w)
 {
@@ -44,9 +49,9 @@ INLINE void fetch(const char *next, size_t k, int lines)
         _mm_prefetch(next + k * 128 + 64, _MM_HINT_T1);
 }
 
-/* Up to 12 rows against one panel. */
-INLINE void tile_fb(const int rows, const float *a, size_t lda, const cpu_bf16 *p, size_t pairs,
-                    float *c, size_t ldc, bool first, const char *next, int lines)
+/* Up to 12 rows of a block against one panel. */
+INLINE void tile_fb(const int rows, const float *a, const cpu_bf16 *p, size_t pairs, float *c,
+                    size_t ldc, bool first, const char *next, int lines)
 {
     __m512 acc[CPU_TILE_ROWS][2];
     UNROLL for (int i = 0; i < rows; i++) {
@@ -56,15 +61,17 @@ INLINE void tile_fb(const int rows, const float *a, size_t lda, const cpu_bf16 *
     ROLLED for (size_t k = 0; k < pairs; k++) {
         __m512i w0 = _mm512_loadu_si512(p + k * 64), w1 = _mm512_loadu_si512(p + k * 64 + 32);
         fetch(next, k, lines);
+        _mm_prefetch((const char *)(p + k * 64) + AHEAD, _MM_HINT_T0);
+        _mm_prefetch((const char *)(p + k * 64) + AHEAD + 64, _MM_HINT_T0);
         __m512 v0 = odd_k(w0), v1 = odd_k(w1);
         UNROLL for (int i = 0; i < rows; i++) {
-            __m512 x = _mm512_set1_ps(a[(size_t)i * lda + 2 * k + 1]);
+            __m512 x = _mm512_set1_ps(a[i * BLOCK_LD + 2 * k + 1]);
             acc[i][0] = _mm512_fmadd_ps(x, v0, acc[i][0]);
             acc[i][1] = _mm512_fmadd_ps(x, v1, acc[i][1]);
         }
         v0 = even_k(w0), v1 = even_k(w1);
         UNROLL for (int i = 0; i < rows; i++) {
-            __m512 x = _mm512_set1_ps(a[(size_t)i * lda + 2 * k]);
+            __m512 x = _mm512_set1_ps(a[i * BLOCK_LD + 2 * k]);
             acc[i][0] = _mm512_fmadd_ps(x, v0, acc[i][0]);
             acc[i][1] = _mm512_fmadd_ps(x, v1, acc[i][1]);
         }
@@ -109,9 +116,8 @@ INLINE void tile_ff(const int rows, const float *a, size_t lda, const float *p, 
 }
 
 /* Few rows against 2 or 4 panels, each of them a stream of its own from memory. */
-INLINE void wide_fb(const int rows, const int panels, const float *a, size_t lda,
-                    const cpu_bf16 *p, size_t panel_elems, size_t pairs, float *c, size_t ldc,
-                    bool first)
+INLINE void wide_fb(const int rows, const int panels, const float *a, const cpu_bf16 *p,
+                    size_t panel_elems, size_t pairs, float *c, size_t ldc, bool first)
 {
     __m512 acc[6][8];
     UNROLL for (int i = 0; i < rows; i++)
@@ -124,9 +130,11 @@ INLINE void wide_fb(const int rows, const int panels, const float *a, size_t lda
             _mm_prefetch((const char *)at + TILES512_AHEAD, _MM_HINT_T0);
             __m512 odd = odd_k(w), even = even_k(w);
             UNROLL for (int i = 0; i < rows; i++)
-                acc[i][j] = _mm512_fmadd_ps(_mm512_set1_ps(a[(size_t)i * lda + 2 * k + 1]), odd, acc[i][j]);
+                acc[i][j] =
+                    _mm512_fmadd_ps(_mm512_set1_ps(a[i * BLOCK_LD + 2 * k + 1]), odd, acc[i][j]);
             UNROLL for (int i = 0; i < rows; i++)
-                acc[i][j] = _mm512_fmadd_ps(_mm512_set1_ps(a[(size_t)i * lda + 2 * k]), even, acc[i][j]);
+                acc[i][j] =
+                    _mm512_fmadd_ps(_mm512_set1_ps(a[i * BLOCK_LD + 2 * k]), even, acc[i][j]);
         }
     }
     UNROLL for (int i = 0; i < rows; i++)
@@ -137,95 +145,95 @@ INLINE void wide_fb(const int rows, const int panels, const float *a, size_t lda
 #define EACH_ROWS(CASE) \
     CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
 
-TARGET static void one_fb(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs,
-                          float *c, size_t ldc, bool first, const char *next, int lines)
+TARGET static void one_fb(const float *a, int rows, const cpu_bf16 *p, size_t pairs, float *c,
+                          size_t ldc, bool first, const char *next, int lines)
 {
     switch (rows) {
 #define CASE(n) \
     case n: \
-        tile_fb(n, a, lda, p, pairs, c, ldc, first, next, lines); \
+        tile_fb(n, a, p, pairs, c, ldc, first, next, lines); \
         break;
         EACH_ROWS(CASE)
 #undef CASE
     }
 }
 
-TARGET static void four_fb(const float *a, size_t lda, int rows, const cpu_bf16 *p,
-                           size_t panel_elems, size_t pairs, float *c, size_t ldc, bool first)
-{
-    switch (rows) {
-#define CASE(n) \
-    case n: \
-        wide_fb(n, 4, a, lda, p, panel_elems, pairs, c, ldc, first); \
-        break;
-        CASE(1) CASE(2) CASE(3)
-#undef CASE
-    }
-}
-
-TARGET static void two_fb(const float *a, size_t lda, int rows, const cpu_bf16 *p,
+TARGET static void few_fb(int panels, const float *a, int rows, const cpu_bf16 *p,
                           size_t panel_elems, size_t pairs, float *c, size_t ldc, bool first)
 {
-    switch (rows) {
-#define CASE(n) \
-    case n: \
-        wide_fb(n, 2, a, lda, p, panel_elems, pairs, c, ldc, first); \
+    switch (10 * panels + rows) {
+#define CASE(q, n) \
+    case 10 * q + n: \
+        wide_fb(n, q, a, p, panel_elems, pairs, c, ldc, first); \
         break;
-        CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
+        CASE(4, 1) CASE(4, 2) CASE(4, 3)
+        CASE(2, 1) CASE(2, 2) CASE(2, 3) CASE(2, 4) CASE(2, 5) CASE(2, 6)
 #undef CASE
     }
 }
 
-/* pair0: where in the panels these pairs stand, for next, which has total pairs a panel. */
-TARGET static void block_fb(const float *a, size_t lda, int rows, const cpu_bf16 *p,
-                            size_t panel_elems, int panels, size_t pair0, size_t pairs,
-                            size_t total, float *c, size_t ldc, bool first, const char *next,
-                            int lines)
+/* A block against all panels. p and next stand at the block's pairs of the first panel; next_panel: bytes. */
+TARGET static void block_fb(const float *a, int rows, const cpu_bf16 *p, size_t panel_elems,
+                            int panels, size_t pairs, float *c, size_t ldc, bool first,
+                            const char *next, size_t next_panel, int lines)
 {
     int j = 0;
-    p += pair0 * 64;
     if (rows <= 3)
         for (; j + 4 <= panels; j += 4)
-            four_fb(a, lda, rows, p + (size_t)j * panel_elems, panel_elems, pairs,
-                    c + j * CPU_PANEL, ldc, first);
+            few_fb(4, a, rows, p + (size_t)j * panel_elems, panel_elems, pairs, c + j * CPU_PANEL,
+                   ldc, first);
     if (rows <= 6)
         for (; j + 2 <= panels; j += 2)
-            two_fb(a, lda, rows, p + (size_t)j * panel_elems, panel_elems, pairs,
-                   c + j * CPU_PANEL, ldc, first);
+            few_fb(2, a, rows, p + (size_t)j * panel_elems, panel_elems, pairs, c + j * CPU_PANEL,
+                   ldc, first);
     for (; j < panels; j++)
-        one_fb(a, lda, rows, p + (size_t)j * panel_elems, pairs, c + j * CPU_PANEL, ldc, first,
-               next ? next + ((size_t)j * total + pair0) * 128 : NULL, next ? lines : 0);
+        one_fb(a, rows, p + (size_t)j * panel_elems, pairs, c + j * CPU_PANEL, ldc, first,
+               next ? next + (size_t)j * next_panel : NULL, next ? lines : 0);
+}
+
+/* n floats of each row into the block. */
+TARGET static void block_of_f32(float *block, const float *a, size_t lda, int rows, size_t n)
+{
+    for (int i = 0; i < rows; i++)
+        memcpy(block + i * BLOCK_LD, a + (size_t)i * lda, n * sizeof *a);
+}
+
+TARGET static void block_of_bf16(float *block, const cpu_bf16 *a, size_t lda, int rows, size_t n)
+{
+    for (int r = 0; r < rows; r++, a += lda, block += BLOCK_LD) {
+        size_t i = 0;
+        for (; i + 16 <= n; i += 16) {
+            __m512i w = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(a + i)));
+            _mm512_storeu_si512(block + i, _mm512_slli_epi32(w, 16));
+        }
+        for (; i < n; i++)
+            block[i] = cpu_bf16_to_f32(a[i]);
+    }
 }
 
 TARGET void tiles512_fb_panels(const float *a, size_t lda, int rows, const cpu_bf16 *p,
                                size_t panel_elems, int panels, size_t pairs, float *c, size_t ldc,
                                bool first, const void *next, int lines)
 {
-    block_fb(a, lda, rows, p, panel_elems, panels, 0, pairs, pairs, c, ldc, first, next, lines);
-}
-
-TARGET static void widen(float *to, const cpu_bf16 *from, size_t n)
-{
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        __m512i w = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(from + i)));
-        _mm512_storeu_si512(to + i, _mm512_slli_epi32(w, 16));
+    float block[CPU_TILE_ROWS * BLOCK_LD] __attribute__((aligned(64)));
+    for (size_t k = 0; k < pairs; k += BLOCK_PAIRS) {
+        size_t n = MINT_MIN(pairs - k, (size_t)BLOCK_PAIRS);
+        block_of_f32(block, a + 2 * k, lda, rows, 2 * n);
+        block_fb(block, rows, p + k * 64, panel_elems, panels, n, c, ldc, first && k == 0,
+                 next ? (const char *)next + k * 128 : NULL, pairs * 128, lines);
     }
-    for (; i < n; i++)
-        to[i] = cpu_bf16_to_f32(from[i]);
 }
 
 TARGET static void bb_panels(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p,
                              size_t panel_elems, int panels, size_t pairs, float *c, size_t ldc,
                              bool first, const void *next, int lines)
 {
-    float wide[CPU_TILE_ROWS * BLOCK_LD] __attribute__((aligned(64)));
+    float block[CPU_TILE_ROWS * BLOCK_LD] __attribute__((aligned(64)));
     for (size_t k = 0; k < pairs; k += BLOCK_PAIRS) {
         size_t n = MINT_MIN(pairs - k, (size_t)BLOCK_PAIRS);
-        for (int i = 0; i < rows; i++)
-            widen(wide + i * BLOCK_LD, a + (size_t)i * lda + 2 * k, 2 * n);
-        block_fb(wide, BLOCK_LD, rows, p, panel_elems, panels, k, n, pairs, c, ldc, first && k == 0,
-                 next, lines);
+        block_of_bf16(block, a + 2 * k, lda, rows, 2 * n);
+        block_fb(block, rows, p + k * 64, panel_elems, panels, n, c, ldc, first && k == 0,
+                 next ? (const char *)next + k * 128 : NULL, pairs * 128, lines);
     }
 }
 
@@ -238,7 +246,7 @@ TARGET static void bb(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p
 TARGET void tiles512_fb(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs,
                         float *c, size_t ldc, bool first, const void *next, size_t next_bytes)
 {
-    one_fb(a, lda, rows, p, pairs, c, ldc, first, next, next && next_bytes ? 3 : 0);
+    tiles512_fb_panels(a, lda, rows, p, 0, 1, pairs, c, ldc, first, next_bytes ? next : NULL, 3);
 }
 
 TARGET void tiles512_ff(const float *a, size_t lda, int rows, const float *p, size_t pairs,
@@ -290,15 +298,15 @@ INLINE void turn16(cpu_bf16 *d, const cpu_bf16 *w, size_t ldw, int rows, size_t 
 TARGET void tiles512_pack(cpu_bf16 *p, const cpu_bf16 *w, size_t ldw, int rows, size_t k)
 {
     for (int half = 0; half < 2; half++) {
-        const cpu_bf16 *from = w + (size_t)half * 16 * ldw;
-        cpu_bf16 *to = p + half * 32;
         int n = rows - half * 16;
+        const cpu_bf16 *from = n > 0 ? w + (size_t)half * 16 * ldw : w;
+        cpu_bf16 *to = p + half * 32;
         size_t i = 0;
         if (n >= 16)
             for (; i + 32 <= k; i += 32)
                 turn16(to + i * CPU_PANEL, from + i, ldw, 16, 32);
         for (; i < k; i += 32)
-            turn16(to + i * CPU_PANEL, n > 0 ? from + i : w, ldw, n, k - i);
+            turn16(to + i * CPU_PANEL, from + i, ldw, n, k - i);
     }
 }
 
