@@ -8,8 +8,7 @@
 #include "mem.h"
 
 const char *const mint_adv_fate_names[MINT_ADV_FATES] = {
-    "datums",    "flat", "few",         "stale", "null",
-    "truncated", "low",  "no_logprobs", "empty",
+    "datums", "flat", "few", "stale", "null", "truncated", "low", "no_logprobs", "empty",
 };
 
 static bool all_equal(const double *r, size_t n)
@@ -82,8 +81,8 @@ static int penalties(const struct mint_adv_opts *o, const struct mint_reader *r,
                          "sampling.max_tokens is missing: give --max-tokens for the overlong "
                          "penalty");
     for (size_t i = 0; i < g->nseqs; i++)
-        out[i].penalty = mint_overlong_penalty(g->seqs[i].n, max, o->overlong_buffer,
-                                               o->overlong_factor);
+        out[i].penalty =
+            mint_overlong_penalty(g->seqs[i].n, max, o->overlong_buffer, o->overlong_factor);
     return 0;
 }
 
@@ -185,8 +184,9 @@ int mint_advantage_group(const struct mint_adv_opts *o, struct mint_reader *r,
         out[i] = (struct mint_adv_seq){.fate = MINT_ADV_STALE};
     if (!stale) {
         if (g->nseqs == 1 && !o->sft && o->norm != MINT_ADV_NONE)
-            return mint_fail(err, MINT_ESCHEMA, "a group of one sequence has no baseline: sample "
-                                                "more, or use --norm none");
+            return mint_fail(err, MINT_ESCHEMA,
+                             "a group of one sequence has no baseline: sample "
+                             "more, or use --norm none");
         double *rewards = mint_arena_alloc(&r->arena, (g->nseqs + 1) * sizeof(*rewards));
         size_t n = 0;
         if (penalties(o, r, g, out, err) < 0)

@@ -40,14 +40,14 @@ enum mint_adv_missing { MINT_MISSING_ERROR, MINT_MISSING_DROP, MINT_MISSING_ZERO
 struct mint_adv_opts {
     enum mint_adv_norm norm;
     bool keep_flat, drop_truncated;
-    bool sft;             /* weights only: no advantages, no logprobs */
-    bool has_min_reward;  /* sft: only sequences with reward >= min_reward */
+    bool sft;            /* weights only: no advantages, no logprobs */
+    bool has_min_reward; /* sft: only sequences with reward >= min_reward */
     double min_reward;
     int64_t overlong_buffer; /* 0: off */
     double overlong_factor;
-    int64_t max_tokens;      /* 0: the record's sampling.max_tokens */
-    int64_t max_staleness;   /* -1: off */
-    int64_t step;            /* the present step, for max_staleness */
+    int64_t max_tokens;    /* 0: the record's sampling.max_tokens */
+    int64_t max_staleness; /* -1: off */
+    int64_t step;          /* the present step, for max_staleness */
     enum mint_adv_missing missing_logprobs;
     enum mint_adv_length length;
     double length_const;
@@ -88,7 +88,8 @@ struct mint_adv_stats {
 /*
  * Decides the fate and advantage of each sequence of g: out has g->nseqs elements. Counts into *s
  * (only on success). Fails (MINT_ESCHEMA) where a reward or logprobs are missing, and on a group of
- * one unless norm is NONE or sft. r is the reader that g came from: its document and arena are used.
+ * one unless norm is NONE or sft. r is the reader that g came from: its document and arena are
+ * used.
  */
 int mint_advantage_group(const struct mint_adv_opts *o, struct mint_reader *r,
                          const struct mint_group *g, struct mint_adv_seq *out,
@@ -102,7 +103,10 @@ int mint_advantage_group(const struct mint_adv_opts *o, struct mint_reader *r,
 struct mint_adv_writer {
     struct mint_buf prompt, resp; /* kept between groups */
 };
-#define MINT_ADV_WRITER_INIT {MINT_BUF_INIT, MINT_BUF_INIT}
+#define MINT_ADV_WRITER_INIT         \
+    {                                \
+        MINT_BUF_INIT, MINT_BUF_INIT \
+    }
 void mint_advantage_write(struct mint_adv_writer *w, const struct mint_adv_opts *o,
                           const struct mint_reader *r, const struct mint_group *g,
                           const struct mint_adv_seq *seqs, uint64_t batch_tokens,

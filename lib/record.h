@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * record.h: the records that the tools exchange, over json.h and zio.h. The formats: mint-format(5).
+ * record.h: the records that the tools exchange, over json.h and zio.h. The formats:
+ * mint-format(5).
  *
  * mint_reader walks the lines of several files as one stream and owns the error text
  * "FILE:LINE: ...". With skip_bad a bad line is counted and said (five times, then once that the
  * rest is only counted), never a broken frame. Everything that a record points to lives in the
- * reader's arena or in the line itself, until the next mint_reader_next. Not thread-safe per reader.
+ * reader's arena or in the line itself, until the next mint_reader_next. Not thread-safe per
+ * reader.
  */
 #ifndef MINT_RECORD_H
 #define MINT_RECORD_H
@@ -66,7 +68,7 @@ struct mint_sequence {
     mint_json_val val;     /* the object itself */
     const int32_t *tokens; /* NULL after mint_group_scan, or when the record has none */
     size_t n;
-    const float *logprobs; /* n values; NULL when the record has null or none, and after scan */
+    const float *logprobs;     /* n values; NULL when the record has null or none, and after scan */
     const float *ref_logprobs; /* like logprobs: those of a reference policy, beside */
     struct mint_raw tokens_raw, logprobs_raw, ref_raw; /* arrays as JSON text, with brackets */
     const char *text; /* '\0'-terminated, may hold NULs: text_len; NULL if absent, and after scan */

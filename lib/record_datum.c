@@ -47,8 +47,8 @@ static int read_input(struct mint_reader *r, int64_t vocab, struct mint_datum *d
     mint_json_val chunks = mint_json_get(j, in, "chunks"), tokens = MINT_JSON_NONE;
     if (chunks == MINT_JSON_NONE)
         return mint_record_missing(r, in, "chunks", err);
-    if (mint_json_type(j, chunks) != MINT_JSON_ARRAY || (mint_json_is_numbers(j, chunks) &&
-                                                         mint_json_size(j, chunks)))
+    if (mint_json_type(j, chunks) != MINT_JSON_ARRAY ||
+        (mint_json_is_numbers(j, chunks) && mint_json_size(j, chunks)))
         return mint_json_fail(j, chunks, err, "must be an array of objects");
     for (mint_json_val c = mint_json_first(j, chunks); c != MINT_JSON_NONE;
          c = mint_json_next(j, c)) {
@@ -102,8 +102,8 @@ static int check_tensor(const struct mint_json *j, mint_json_val t, bool ids, si
     mint_json_val dtype = mint_json_get(j, t, "dtype");
     if (dtype != MINT_JSON_NONE && !is_string(j, dtype, "int64") &&
         (ids || !is_string(j, dtype, "float32")))
-        return mint_json_fail(j, dtype, err, ids ? "must be \"int64\""
-                                                 : "must be \"float32\" or \"int64\"");
+        return mint_json_fail(j, dtype, err,
+                              ids ? "must be \"int64\"" : "must be \"float32\" or \"int64\"");
     return check_shape(j, mint_json_get(j, t, "shape"), n, err);
 }
 
@@ -124,8 +124,9 @@ static int find_data(struct mint_reader *r, mint_json_val inputs, const char *ke
             return mint_record_missing(r, t, "data", err);
     }
     if (mint_json_type(j, list) != MINT_JSON_ARRAY)
-        return mint_json_fail(j, list, err, list == t ? "must be a tensor or a list of numbers"
-                                                      : "must be an array of numbers");
+        return mint_json_fail(j, list, err,
+                              list == t ? "must be a tensor or a list of numbers"
+                                        : "must be an array of numbers");
     mint_json_val first = mint_json_first(j, list);
     if (first != MINT_JSON_NONE && mint_json_type(j, first) == MINT_JSON_ARRAY)
         return mint_json_fail(j, list, err, "has rows: only one-dimensional tensors are read");
@@ -182,9 +183,11 @@ static int read_targets(struct mint_reader *r, mint_json_val inputs, int64_t voc
         if (v[i] >= 0 && (vocab <= 0 || v[i] < vocab))
             continue;
         if (!d->weights || d->weights[i] != 0.0f)
-            return mint_json_fail(r->doc, data, err, "has token id %" PRId32
+            return mint_json_fail(r->doc, data, err,
+                                  "has token id %" PRId32
                                   " at element %zu: outside the vocabulary, and its weight is "
-                                  "not 0", v[i], i);
+                                  "not 0",
+                                  v[i], i);
         v[i] = 0;
     }
     return 0;

@@ -47,8 +47,8 @@ static bool ids_plainly_fine(const char *p, size_t n)
 }
 
 /*
- * A shorter way for how logprobs mostly look, 16 bytes at a time: behind each comma stand a minus, one or
- * two digits, and a point, an e or the next comma; behind each e stands a minus.
+ * A shorter way for how logprobs mostly look, 16 bytes at a time: behind each comma stand a minus,
+ * one or two digits, and a point, an e or the next comma; behind each e stands a minus.
  */
 typedef unsigned char bytes __attribute__((vector_size(16)));
 

@@ -65,7 +65,8 @@ int mint_score_gold(const struct mint_score_opts *o, const struct mint_score_tas
     if (type == MINT_JSON_ABSENT || type == MINT_JSON_NULL)
         return mint_fail(err, MINT_ESCHEMA,
                          "the record has no \"%s\" to compare with: name the field with "
-                         "--gold-field", o->gold_field);
+                         "--gold-field",
+                         o->gold_field);
     if (type == MINT_JSON_ARRAY && !mint_json_is_numbers(j, v)) {
         v = mint_json_first(j, v);
         while (i && v != MINT_JSON_NONE) {
@@ -113,9 +114,8 @@ bool mint_scored_reward(const struct mint_scoring *c, const struct mint_scored *
 }
 
 /* ,"KEY":{old members,"NAME": */
-static int open_object(const struct mint_scoring *c, const struct mint_scored *s,
-                       mint_json_val seq, const char *key, struct mint_buf *b,
-                       struct mint_err *err)
+static int open_object(const struct mint_scoring *c, const struct mint_scored *s, mint_json_val seq,
+                       const char *key, struct mint_buf *b, struct mint_err *err)
 {
     const struct mint_json *j = s->r->doc;
     mint_json_val old = c->replace ? MINT_JSON_NONE : mint_json_get(j, seq, key);
@@ -124,8 +124,10 @@ static int open_object(const struct mint_scoring *c, const struct mint_scored *s
         if (mint_json_type(j, old) != MINT_JSON_OBJECT)
             return mint_json_fail(j, old, err, "must be an object");
         if (mint_json_get(j, old, c->name) != MINT_JSON_NONE)
-            return mint_json_fail(j, old, err, "already has \"%s\": give another --name, or start "
-                                               "anew with --replace", c->name);
+            return mint_json_fail(j, old, err,
+                                  "already has \"%s\": give another --name, or start "
+                                  "anew with --replace",
+                                  c->name);
         size_t n;
         const char *raw = mint_json_raw(j, old, &n);
         if (mint_json_size(j, old)) {
@@ -198,8 +200,8 @@ static int put_sequence(const struct mint_scoring *c, const struct mint_scored *
     return 0;
 }
 
-int mint_scored_write(const struct mint_scoring *c, const struct mint_scored *s,
-                      struct mint_buf *b, struct mint_err *err)
+int mint_scored_write(const struct mint_scoring *c, const struct mint_scored *s, struct mint_buf *b,
+                      struct mint_err *err)
 {
     const char *from = s->r->line, *end = s->r->line + s->r->len;
     size_t start = b->len, n;

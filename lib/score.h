@@ -2,8 +2,8 @@
 /*
  * score.h: scorers, what they get and give, and how a score enters a record.
  *
- * A scorer looks at one sequence of a rollout group and gives a number, the text that it took for the
- * answer, and what explains the number. A failure of the scorer itself (a program that died, a
+ * A scorer looks at one sequence of a rollout group and gives a number, the text that it took for
+ * the answer, and what explains the number. A failure of the scorer itself (a program that died, a
  * pattern that ran away) is no score: the reward becomes null, never 0. A new scorer is one struct
  * mint_scorer in the table of score.c; options that it needs go into struct mint_score_opts.
  */
@@ -20,15 +20,15 @@ enum mint_score_unit { MINT_SCORE_TOKENS, MINT_SCORE_WORDS, MINT_SCORE_CHARS };
 
 /* The options of all scorers; each reads its own. */
 struct mint_score_opts {
-    const char *gold_field;       /* "answer" */
-    bool strip, ignore_case;      /* exact, regex */
-    enum mint_score_which which;  /* number, regex */
-    const char *pattern;          /* regex */
-    int64_t target, min, max;     /* length; -1: not given */
-    enum mint_score_unit unit;    /* length */
-    const char *command;          /* cmd */
-    double timeout;               /* cmd: seconds */
-    int64_t retries;              /* cmd */
+    const char *gold_field;      /* "answer" */
+    bool strip, ignore_case;     /* exact, regex */
+    enum mint_score_which which; /* number, regex */
+    const char *pattern;         /* regex */
+    int64_t target, min, max;    /* length; -1: not given */
+    enum mint_score_unit unit;   /* length */
+    const char *command;         /* cmd */
+    double timeout;              /* cmd: seconds */
+    int64_t retries;             /* cmd */
 };
 
 /* One sequence to be scored. A scorer may only read: several threads may work on one record. */
@@ -83,8 +83,8 @@ size_t mint_text_space(const char *s, size_t n);
 bool mint_text_word(const char *text, size_t n, size_t *at, size_t *word, size_t *word_n);
 /*
  * The first or last number in a text: digits with an optional fraction (also ".5"), an exponent,
- * thousands commas ("1,234,567": groups of exactly three), and a sign (-, + or U+2212) that does not
- * follow a letter, a digit or a closing bracket. false if there is none.
+ * thousands commas ("1,234,567": groups of exactly three), and a sign (-, + or U+2212) that does
+ * not follow a letter, a digit or a closing bracket. false if there is none.
  */
 bool mint_number_find(const char *text, size_t n, enum mint_score_which which, size_t *at,
                       size_t *len);
@@ -114,8 +114,8 @@ bool mint_scored_reward(const struct mint_scoring *c, const struct mint_scored *
                         double *reward);
 /* The record with reward, scores and detail set in each sequence; everything else byte for byte as
  * it was. One line with its newline, appended to b. Fails where NAME is already there. */
-int mint_scored_write(const struct mint_scoring *c, const struct mint_scored *s,
-                      struct mint_buf *b, struct mint_err *err);
+int mint_scored_write(const struct mint_scoring *c, const struct mint_scored *s, struct mint_buf *b,
+                      struct mint_err *err);
 
 /*
  * Scores all records of r and hands them to sink in their order, with c->jobs scorers at work at a

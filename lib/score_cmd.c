@@ -131,8 +131,9 @@ static int read_answer(struct cmd *c, struct mint_score *out, struct mint_err *e
     if (mint_json_parse(c->doc, c->answer.data ? c->answer.data : "", c->answer.len, err) < 0)
         return mint_wrap(err, "gave an answer that is no JSON: ");
     if (mint_json_type(j, 0) == MINT_JSON_NUMBER)
-        return mint_json_double(j, 0, &out->value) ? 0
-                                                   : mint_fail(err, MINT_EIO, "gave no finite number");
+        return mint_json_double(j, 0, &out->value)
+                   ? 0
+                   : mint_fail(err, MINT_EIO, "gave no finite number");
     if (mint_json_type(j, 0) != MINT_JSON_OBJECT)
         return mint_fail(err, MINT_EIO, "gave neither a number nor an object");
     mint_json_val v = mint_json_get(j, 0, "score");
@@ -155,8 +156,8 @@ static int score_cmd(void *state, const struct mint_score_task *t, struct mint_s
     put_question(t, &c->line);
     for (int64_t tries = 1;; tries++) {
         mint_buf_reset(&c->answer);
-        int rc = mint_coproc_ask(&c->proc, c->line.data, c->line.len, c->o.timeout, &c->answer,
-                                 &why);
+        int rc =
+            mint_coproc_ask(&c->proc, c->line.data, c->line.len, c->o.timeout, &c->answer, &why);
         if (rc < 0 && why.code == MINT_EUSAGE && !c->answered)
             return mint_fail(err, MINT_EIO, "cannot run '%s': the shell %s", c->o.command, why.msg);
         if (rc == 0) {
@@ -176,7 +177,8 @@ static int score_cmd(void *state, const struct mint_score_task *t, struct mint_s
 
 const struct mint_scorer mint_scorer_cmd = {
     .name = "cmd",
-    .summary = "what --command answers: a JSON line for each sequence, a number or {\"score\": n} back",
+    .summary =
+        "what --command answers: a JSON line for each sequence, a number or {\"score\": n} back",
     .slow = true,
     .open = open_cmd,
     .score = score_cmd,

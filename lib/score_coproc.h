@@ -2,11 +2,11 @@
 /*
  * score_coproc.h: a program that answers one line for each line that it gets.
  *
- * The program runs under /bin/sh -c, in a process group of its own, with pipes for its standard input
- * and output; its standard error is ours. Asking never blocks beyond the time limit, whatever the
- * program reads or writes: both directions are served at once. When the time is up, or the program
- * misbehaves, its whole group is killed and the next question starts it anew. If our process gets
- * INT, TERM or HUP, the groups of all live programs are killed first.
+ * The program runs under /bin/sh -c, in a process group of its own, with pipes for its standard
+ * input and output; its standard error is ours. Asking never blocks beyond the time limit, whatever
+ * the program reads or writes: both directions are served at once. When the time is up, or the
+ * program misbehaves, its whole group is killed and the next question starts it anew. If our
+ * process gets INT, TERM or HUP, the groups of all live programs are killed first.
  *
  * A coproc belongs to one thread, in which SIGPIPE must be blocked or ignored.
  */
@@ -31,10 +31,10 @@ struct mint_coproc {
 
 void mint_coproc_init(struct mint_coproc *c, const char *command);
 /*
- * Sends line (a newline is added) and waits for one line, appended to answer without its newline. Starts the program
- * if it does not run. 0, or -1 with the reason in err: MINT_EIO with "exited with status 127" and
- * such; MINT_EUSAGE when the shell could not find or run the program (126, 127), which will not
- * get better. On -1 the program is gone.
+ * Sends line (a newline is added) and waits for one line, appended to answer without its newline.
+ * Starts the program if it does not run. 0, or -1 with the reason in err: MINT_EIO with "exited
+ * with status 127" and such; MINT_EUSAGE when the shell could not find or run the program (126,
+ * 127), which will not get better. On -1 the program is gone.
  */
 int mint_coproc_ask(struct mint_coproc *c, const char *line, size_t n, double timeout,
                     struct mint_buf *answer, struct mint_err *err);

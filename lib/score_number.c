@@ -23,7 +23,8 @@ static size_t digits(const char *s, size_t n)
     return i;
 }
 
-/* Length of the unsigned number at s[0..n), which starts with a digit or with a point and a digit. */
+/* Length of the unsigned number at s[0..n), which starts with a digit or with a point and a digit.
+ */
 static size_t unsigned_number(const char *s, size_t n)
 {
     size_t i = digits(s, n);
@@ -53,7 +54,8 @@ static size_t sign_before(const char *text, size_t at)
     if (!n || at == n)
         return n;
     char before = text[at - n - 1];
-    bool joined = digit(before) || letter(before) || before == ')' || before == ']' || before == '}';
+    bool joined =
+        digit(before) || letter(before) || before == ')' || before == ']' || before == '}';
     return joined ? 0 : n;
 }
 
@@ -62,8 +64,8 @@ bool mint_number_find(const char *text, size_t n, enum mint_score_which which, s
 {
     bool found = false;
     for (size_t i = 0; i < n;) {
-        bool point = text[i] == '.' && i + 1 < n && digit(text[i + 1]) &&
-                     !(i && digit(text[i - 1]));
+        bool point =
+            text[i] == '.' && i + 1 < n && digit(text[i + 1]) && !(i && digit(text[i - 1]));
         if (!digit(text[i]) && !point) {
             i++;
             continue;

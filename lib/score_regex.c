@@ -36,8 +36,8 @@ static int open_regex(const struct mint_score_opts *o, void **state, struct mint
     if (!o->pattern)
         return mint_fail(err, MINT_EUSAGE, "regex needs --pattern");
     uint32_t flags = PCRE2_UTF | (o->ignore_case ? PCRE2_CASELESS : 0);
-    pcre2_code *re = pcre2_compile((PCRE2_SPTR)o->pattern, PCRE2_ZERO_TERMINATED, flags, &code, &at,
-                                   NULL);
+    pcre2_code *re =
+        pcre2_compile((PCRE2_SPTR)o->pattern, PCRE2_ZERO_TERMINATED, flags, &code, &at, NULL);
     if (!re) {
         PCRE2_UCHAR msg[128];
         pcre2_get_error_message(code, msg, sizeof(msg));
@@ -95,8 +95,8 @@ static int compare_gold(struct regex *x, const struct mint_score_task *t, struct
         size_t at = 0, n = gold.len;
         if (x->o.strip)
             mint_text_trim(gold.data, &at, &n);
-        *right |= out->has_answer && n == out->answer.len &&
-                  !memcmp(gold.data + at, out->answer.data, n);
+        *right |=
+            out->has_answer && n == out->answer.len && !memcmp(gold.data + at, out->answer.data, n);
         mint_buf_reset(&gold);
     }
     mint_buf_release(&gold);
@@ -110,8 +110,10 @@ static int score_regex(void *state, const struct mint_score_task *t, struct mint
     const struct mint_sequence *s = &t->group->seqs[t->index];
     size_t at, n;
     if (!s->text)
-        return mint_fail(err, MINT_ESCHEMA, "sequences[%zu].text is missing: there is nothing to "
-                                            "score", t->index);
+        return mint_fail(err, MINT_ESCHEMA,
+                         "sequences[%zu].text is missing: there is nothing to "
+                         "score",
+                         t->index);
     int found = find(x, s->text, s->text_len, &at, &n);
     if (found < 0) {
         PCRE2_UCHAR msg[128];

@@ -48,8 +48,8 @@ static void put_lower(struct mint_buf *out, const char *s, size_t n)
     for (size_t i = 0; i < n;) {
         utf8proc_int32_t c;
         utf8proc_uint8_t enc[4];
-        utf8proc_ssize_t k = utf8proc_iterate((const utf8proc_uint8_t *)s + i,
-                                              (utf8proc_ssize_t)(n - i), &c);
+        utf8proc_ssize_t k =
+            utf8proc_iterate((const utf8proc_uint8_t *)s + i, (utf8proc_ssize_t)(n - i), &c);
         if (k <= 0) {
             mint_buf_addc(out, s[i++]);
             continue;
@@ -172,8 +172,10 @@ static int measure(const struct mint_score_opts *o, const struct mint_score_task
     *len = s->n;
     if (o->unit == MINT_SCORE_TOKENS) {
         if (!s->tokens_raw.p)
-            return mint_fail(err, MINT_ESCHEMA, "sequences[%zu].tokens is missing: use --unit "
-                                                "words or --unit chars", t->index);
+            return mint_fail(err, MINT_ESCHEMA,
+                             "sequences[%zu].tokens is missing: use --unit "
+                             "words or --unit chars",
+                             t->index);
         return 0;
     }
     if (response(t, &text, &n, err) < 0)

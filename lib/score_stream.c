@@ -2,10 +2,11 @@
 /*
  * Records through a scorer, out in the order they came in.
  *
- * Quick scorers run on the spot. A slow one runs in threads, each with a scorer state of its own: the
- * main thread reads records into a ring of slots and takes the oldest out when all its sequences have
- * a score; workers take the next sequence without one, oldest record first. So memory holds a
- * bounded number of records, and the order of the output does not depend on who is quick.
+ * Quick scorers run on the spot. A slow one runs in threads, each with a scorer state of its own:
+ * the main thread reads records into a ring of slots and takes the oldest out when all its
+ * sequences have a score; workers take the next sequence without one, oldest record first. So
+ * memory holds a bounded number of records, and the order of the output does not depend on who is
+ * quick.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -92,14 +92,17 @@ static int set_length_norm(struct mint_adv_opts *a, const char *how, struct mint
     a->length = MINT_LEN_CONST;
     if (!mint_num_arg_double(how, &a->length_const) || !isfinite(a->length_const) ||
         a->length_const <= 0)
-        return mint_usage(err, "--length-norm must be none, sequence, batch or a number above 0, "
-                               "not '%s'", how);
+        return mint_usage(err,
+                          "--length-norm must be none, sequence, batch or a number above 0, "
+                          "not '%s'",
+                          how);
     return 0;
 }
 
 static int settle(const struct opts *o, struct mint_adv_opts *a, struct mint_err *err)
 {
-    static const char *const not_sft[] = {"norm", "keep-flat", "overlong-buffer", "missing-logprobs"};
+    static const char *const not_sft[] = {"norm", "keep-flat", "overlong-buffer",
+                                          "missing-logprobs"};
     *a = (struct mint_adv_opts){
         .norm = (enum mint_adv_norm)o->norm,
         .keep_flat = o->keep_flat,
@@ -336,7 +339,8 @@ static int run(const struct opts *o, struct job *j, struct mint_err *err)
     double start = mint_now();
     if (settle(o, &j->adv, err) < 0)
         return -1;
-    unsigned flags = (o->common.plain ? MINT_OUT_PLAIN : 0) | (o->common.force ? MINT_OUT_FORCE : 0);
+    unsigned flags =
+        (o->common.plain ? MINT_OUT_PLAIN : 0) | (o->common.force ? MINT_OUT_FORCE : 0);
     if (mint_out_open(&j->out, o->common.output, flags, err) < 0)
         return -1;
     mint_reader_init(&j->in, files->v, files->n, o->common.skip_bad);

@@ -67,7 +67,8 @@ static const struct mint_opt table[] = {
 
 static const char *const examples[] = {
     "mint-score number rollouts.jsonl.zst -o scored.jsonl.zst",
-    "mint-score exact rollouts.jsonl.zst | mint-score length --max 12 --weight 0.1 | mint-advantage",
+    "mint-score exact rollouts.jsonl.zst | mint-score length --max 12 --weight 0.1 | "
+    "mint-advantage",
     "mint-score number --summary rollouts.jsonl.zst",
     NULL,
 };
@@ -150,8 +151,8 @@ static void note_failures(struct job *j, const struct mint_scored *s)
             continue;
         j->failed++;
         if (j->failed <= REASONS_SAID)
-            mint_warn("%s:%" PRIu64 ": sequences[%zu] has no score: %.300s",
-                      mint_reader_file(s->r), mint_reader_lineno(s->r), i,
+            mint_warn("%s:%" PRIu64 ": sequences[%zu] has no score: %.300s", mint_reader_file(s->r),
+                      mint_reader_lineno(s->r), i,
                       s->scores[i].detail.len ? s->scores[i].detail.data : "no reason given");
         else if (j->failed == REASONS_SAID + 1)
             mint_warn("further sequences without a score are only counted");
@@ -210,7 +211,8 @@ static int score_all(struct job *j, double start, struct mint_err *err)
     if (rc == 0 && j->failed && !j->o->allow_null)
         rc = mint_fail(err, MINT_EIO,
                        "%" PRIu64 " of %" PRIu64 " sequences could not be scored; nothing was "
-                       "written: mend the cause, or use --allow-null", j->failed, j->sequences);
+                       "written: mend the cause, or use --allow-null",
+                       j->failed, j->sequences);
     if (rc == 0 && j->o->summary)
         mint_summary_print(&j->sum, &j->text);
     if (rc == 0)

@@ -58,8 +58,8 @@ static void sums_are_zero(void **state)
     }
 }
 
-/* A float32 or float64 mean of equal values is off by an ulp, and dividing by a tiny deviation makes
- * an advantage of order 1 of it. */
+/* A float32 or float64 mean of equal values is off by an ulp, and dividing by a tiny deviation
+ * makes an advantage of order 1 of it. */
 static void equal_rewards_are_exactly_zero(void **state)
 {
     (void)state;
@@ -146,14 +146,15 @@ static size_t last_values(const struct mint_buf *b, const char *key, double *out
     return n;
 }
 
-#define ADV "\"advantages\":{\"data\":["
+#define ADV     "\"advantages\":{\"data\":["
 #define WEIGHTS "\"weights\":{\"data\":["
-#define S(r) "{\"tokens\":[1,2],\"logprobs\":[-1,-2],\"reward\":" r "}"
-#define G(s) "{\"id\":\"g\",\"prompt_tokens\":[9,8],\"sequences\":[" s "]}\n"
+#define S(r)    "{\"tokens\":[1,2],\"logprobs\":[-1,-2],\"reward\":" r "}"
+#define G(s)    "{\"id\":\"g\",\"prompt_tokens\":[9,8],\"sequences\":[" s "]}\n"
 
 static const struct mint_adv_opts defaults = {.max_staleness = -1, .overlong_factor = 1};
 
-static void expect_advantages(const struct mint_adv_opts *o, const char *text, size_t n, const double *want)
+static void expect_advantages(const struct mint_adv_opts *o, const char *text, size_t n,
+                              const double *want)
 {
     double got[64];
     struct result r = run(o, text);
@@ -168,21 +169,27 @@ static void expect_advantages(const struct mint_adv_opts *o, const char *text, s
 static void one_datum_to_the_byte(void **state)
 {
     (void)state;
-    struct result r = run(&defaults, "{\"id\":\"q\",\"prompt_tokens\":[10, 11,12],\"sequences\":[{\"tokens\":[20, 21],"
-                                     "\"logprobs\":[-.5e0,-1.5],\"reward\":1}]}");
+    struct result r =
+        run(&defaults,
+            "{\"id\":\"q\",\"prompt_tokens\":[10, 11,12],\"sequences\":[{\"tokens\":[20, 21],"
+            "\"logprobs\":[-.5e0,-1.5],\"reward\":1}]}");
     assert_int_equal(r.rc, -1); /* -.5e0 is no JSON */
-    r = run(&defaults, "{\"id\":\"q\",\"prompt_tokens\":[10, 11,12],\"sequences\":[{\"tokens\":[20, 21],"
-                       "\"logprobs\":[-0.5, -1.5],\"reward\":1.5},{\"tokens\":[],\"logprobs\":[],\"reward\":0}],"
-                       "\"sampling\":{\"step\":12,\"adapter\":\"sha256:ab\"}}");
+    r = run(
+        &defaults,
+        "{\"id\":\"q\",\"prompt_tokens\":[10, 11,12],\"sequences\":[{\"tokens\":[20, 21],"
+        "\"logprobs\":[-0.5, -1.5],\"reward\":1.5},{\"tokens\":[],\"logprobs\":[],\"reward\":0}],"
+        "\"sampling\":{\"step\":12,\"adapter\":\"sha256:ab\"}}");
     assert_int_equal(r.rc, 0);
-    assert_string_equal(r.out.data,
-                        "{\"model_input\":{\"chunks\":[{\"type\":\"encoded_text\",\"tokens\":[10,11,12,20]}]},"
-                        "\"loss_fn_inputs\":{\"target_tokens\":{\"data\":[11,12,20,21],\"dtype\":\"int64\",\"shape\":[4]},"
-                        "\"weights\":{\"data\":[0,0,1,1],\"dtype\":\"float32\",\"shape\":[4]},"
-                        "\"logprobs\":{\"data\":[0,0,-0.5,-1.5],\"dtype\":\"float32\",\"shape\":[4]},"
-                        "\"advantages\":{\"data\":[0,0,0.75,0.75],\"dtype\":\"float32\",\"shape\":[4]}},"
-                        "\"meta\":{\"id\":\"q\",\"group\":\"q\",\"sample\":0,\"reward\":1.5,\"step\":12,"
-                        "\"adapter\":\"sha256:ab\",\"advantage\":0.75,\"norm\":\"mean\"}}\n");
+    assert_string_equal(
+        r.out.data,
+        "{\"model_input\":{\"chunks\":[{\"type\":\"encoded_text\",\"tokens\":[10,11,12,20]}]},"
+        "\"loss_fn_inputs\":{\"target_tokens\":{\"data\":[11,12,20,21],\"dtype\":\"int64\","
+        "\"shape\":[4]},"
+        "\"weights\":{\"data\":[0,0,1,1],\"dtype\":\"float32\",\"shape\":[4]},"
+        "\"logprobs\":{\"data\":[0,0,-0.5,-1.5],\"dtype\":\"float32\",\"shape\":[4]},"
+        "\"advantages\":{\"data\":[0,0,0.75,0.75],\"dtype\":\"float32\",\"shape\":[4]}},"
+        "\"meta\":{\"id\":\"q\",\"group\":\"q\",\"sample\":0,\"reward\":1.5,\"step\":12,"
+        "\"adapter\":\"sha256:ab\",\"advantage\":0.75,\"norm\":\"mean\"}}\n");
     assert_int_equal(r.fate[1], MINT_ADV_EMPTY);
     mint_buf_release(&r.out);
 }
@@ -192,17 +199,19 @@ static void one_token_prompt_and_response(void **state)
     (void)state;
     struct mint_adv_opts o = defaults;
     o.norm = MINT_ADV_NONE;
-    struct result r = run(&o, "{\"id\":3,\"prompt_tokens\":[7],\"sequences\":[{\"tokens\":[8],\"logprobs\":[-1],"
-                              "\"ref_logprobs\":[-2],\"reward\":0.1}]}");
-    assert_string_equal(r.out.data,
-                        "{\"model_input\":{\"chunks\":[{\"type\":\"encoded_text\",\"tokens\":[7]}]},"
-                        "\"loss_fn_inputs\":{\"target_tokens\":{\"data\":[8],\"dtype\":\"int64\",\"shape\":[1]},"
-                        "\"weights\":{\"data\":[1],\"dtype\":\"float32\",\"shape\":[1]},"
-                        "\"logprobs\":{\"data\":[-1],\"dtype\":\"float32\",\"shape\":[1]},"
-                        "\"advantages\":{\"data\":[0.1],\"dtype\":\"float32\",\"shape\":[1]},"
-                        "\"ref_logprobs\":{\"data\":[-2],\"dtype\":\"float32\",\"shape\":[1]}},"
-                        "\"meta\":{\"id\":3,\"group\":3,\"sample\":0,\"reward\":0.1,\"advantage\":0.1,"
-                        "\"norm\":\"none\"}}\n");
+    struct result r =
+        run(&o, "{\"id\":3,\"prompt_tokens\":[7],\"sequences\":[{\"tokens\":[8],\"logprobs\":[-1],"
+                "\"ref_logprobs\":[-2],\"reward\":0.1}]}");
+    assert_string_equal(
+        r.out.data,
+        "{\"model_input\":{\"chunks\":[{\"type\":\"encoded_text\",\"tokens\":[7]}]},"
+        "\"loss_fn_inputs\":{\"target_tokens\":{\"data\":[8],\"dtype\":\"int64\",\"shape\":[1]},"
+        "\"weights\":{\"data\":[1],\"dtype\":\"float32\",\"shape\":[1]},"
+        "\"logprobs\":{\"data\":[-1],\"dtype\":\"float32\",\"shape\":[1]},"
+        "\"advantages\":{\"data\":[0.1],\"dtype\":\"float32\",\"shape\":[1]},"
+        "\"ref_logprobs\":{\"data\":[-2],\"dtype\":\"float32\",\"shape\":[1]}},"
+        "\"meta\":{\"id\":3,\"group\":3,\"sample\":0,\"reward\":0.1,\"advantage\":0.1,"
+        "\"norm\":\"none\"}}\n");
     mint_buf_release(&r.out);
 }
 
@@ -210,7 +219,8 @@ static void flat_groups(void **state)
 {
     (void)state;
     struct mint_adv_opts o = defaults;
-    struct result r = run(&o, G(S("1") "," S("1")) G(S("0.7") "," S("0.7") "," S("0.7")) G(S("0") "," S("0")));
+    struct result r =
+        run(&o, G(S("1") "," S("1")) G(S("0.7") "," S("0.7") "," S("0.7")) G(S("0") "," S("0")));
     assert_int_equal(r.stats.flat_groups, 3);
     assert_int_equal(r.stats.all_good, 2);
     assert_int_equal(r.stats.all_bad, 1);
@@ -285,10 +295,11 @@ static void missing_logprobs(void **state)
 static void truncated_and_empty(void **state)
 {
     (void)state;
-#define CUT(r) "{\"tokens\":[1,2],\"logprobs\":[-1,-2],\"stop_reason\":\"length\",\"reward\":" r "}"
+#define CUT(r)     "{\"tokens\":[1,2],\"logprobs\":[-1,-2],\"stop_reason\":\"length\",\"reward\":" r "}"
 #define NOTHING(r) "{\"tokens\":[],\"logprobs\":[],\"reward\":" r "}"
     struct mint_adv_opts o = defaults;
-    expect_advantages(&o, G(S("1") "," CUT("0") "," S("0")), 3, (const double[]){2. / 3, -1. / 3, -1. / 3});
+    expect_advantages(&o, G(S("1") "," CUT("0") "," S("0")), 3,
+                      (const double[]){2. / 3, -1. / 3, -1. / 3});
     o.drop_truncated = true;
     expect_advantages(&o, G(S("1") "," CUT("0") "," S("0")), 2, (const double[]){.5, -.5});
     expect_advantages(&o, G(S("1") "," CUT("0")), 0, NULL);
@@ -301,7 +312,9 @@ static void truncated_and_empty(void **state)
 static void staleness(void **state)
 {
     (void)state;
-#define AT(step) "{\"prompt_tokens\":[9],\"sequences\":[" S("1") "," S("0") "],\"sampling\":{\"step\":" step "}}\n"
+#define AT(step)                                                                                \
+    "{\"prompt_tokens\":[9],\"sequences\":[" S("1") "," S("0") "],\"sampling\":{\"step\":" step \
+                                                               "}}\n"
     struct mint_adv_opts o = defaults;
     o.max_staleness = 2;
     o.step = 12;
@@ -346,7 +359,8 @@ static void sft(void **state)
     o.sft = true;
     double w[8];
     /* no reward, no logprobs, a group of one */
-    struct result r = run(&o, "{\"prompt_tokens\":[9],\"sequences\":[{\"tokens\":[1,2]}]}\n" G(S("1") "," S("null")));
+    struct result r = run(
+        &o, "{\"prompt_tokens\":[9],\"sequences\":[{\"tokens\":[1,2]}]}\n" G(S("1") "," S("null")));
     assert_int_equal(r.rc, 0);
     assert_int_equal(last_values(&r.out, WEIGHTS, w), 3);
     assert_true(w[0] == 1 && w[2] == 1);

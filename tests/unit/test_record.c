@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading of rollout groups and Datums: what is taken, what is refused and in which words. The files
- * of tests/data/malformed and tests/data/datum/malformed are read by the rulings of their manifests. */
+/* Reading of rollout groups and Datums: what is taken, what is refused and in which words. The
+ * files of tests/data/malformed and tests/data/datum/malformed are read by the rulings of their
+ * manifests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -52,14 +53,17 @@ static void datum_forms_taken(void **state)
                               "\"dtype\":\"int64\"}}}");
     accepts("null shape", INPUT "\"loss_fn_inputs\":{\"target_tokens\":{\"data\":[2,3,4],"
                                 "\"dtype\":\"int64\",\"shape\":null}}}");
-    accepts("ints in a float tensor", INPUT "\"loss_fn_inputs\":{\"target_tokens\":[2,3,4],\"weights\":"
-                                            "{\"data\":[0,1,2],\"dtype\":\"float32\",\"shape\":[3]}}}");
-    accepts("unknown keys", INPUT "\"loss_fn_inputs\":{\"target_tokens\":[2,3,4],\"mask\":[1]},\"x\":[[]]}");
-    accepts("null tensors", INPUT "\"loss_fn_inputs\":{\"target_tokens\":[2,3,4],\"weights\":null}}");
+    accepts("ints in a float tensor",
+            INPUT "\"loss_fn_inputs\":{\"target_tokens\":[2,3,4],\"weights\":"
+                  "{\"data\":[0,1,2],\"dtype\":\"float32\",\"shape\":[3]}}}");
+    accepts("unknown keys",
+            INPUT "\"loss_fn_inputs\":{\"target_tokens\":[2,3,4],\"mask\":[1]},\"x\":[[]]}");
+    accepts("null tensors",
+            INPUT "\"loss_fn_inputs\":{\"target_tokens\":[2,3,4],\"weights\":null}}");
     accepts("null sparse fields", INPUT "\"loss_fn_inputs\":{\"target_tokens\":{\"data\":[2,3,4],"
                                         "\"dtype\":\"int64\",\"sparse_crow_indices\":null}}}");
-    accepts("any target where the weight is 0", INPUT
-            "\"loss_fn_inputs\":{\"target_tokens\":[-100,3,999],\"weights\":[0,1,0]}}");
+    accepts("any target where the weight is 0",
+            INPUT "\"loss_fn_inputs\":{\"target_tokens\":[-100,3,999],\"weights\":[0,1,0]}}");
     accepts("chunk without type", "{\"model_input\":{\"chunks\":[{\"tokens\":[1]}]},"
                                   "\"loss_fn_inputs\":{\"target_tokens\":[2]}}");
 }
@@ -71,31 +75,44 @@ static void datum_forms_refused(void **state)
     refuses("short weights", IN "\"weights\":[0,1]}}", "loss_fn_inputs.weights");
     refuses("short weights", IN "\"weights\":[0,1]}}", "has 2 values, 3 expected");
     refuses("2-D", IN "\"weights\":[[0,1,1]]}}", "one-dimensional");
-    refuses("2-D shape", IN "\"weights\":{\"data\":[0,1,1],\"dtype\":\"float32\",\"shape\":[3,1]}}}",
+    refuses("2-D shape",
+            IN "\"weights\":{\"data\":[0,1,1],\"dtype\":\"float32\",\"shape\":[3,1]}}}",
             "2 dimensions");
-    refuses("wrong shape", IN "\"weights\":{\"data\":[0,1,1],\"shape\":[4]}}}", "is [4], but data has 3");
+    refuses("wrong shape", IN "\"weights\":{\"data\":[0,1,1],\"shape\":[4]}}}",
+            "is [4], but data has 3");
     refuses("sparse", IN "\"weights\":{\"data\":[0,1,1],\"sparse_col_indices\":[0]}}}", "sparse");
-    refuses("dtype", IN "\"weights\":{\"data\":[0,1,1],\"dtype\":\"bfloat16\"}}}", "\"float32\" or \"int64\"");
-    refuses("dtype of ids", INPUT "\"loss_fn_inputs\":{\"target_tokens\":{\"data\":[2,3,4],"
-                                  "\"dtype\":\"float32\"}}}", "must be \"int64\"");
-    refuses("no data", IN "\"weights\":{\"dtype\":\"float32\"}}}", "loss_fn_inputs.weights.data is missing");
+    refuses("dtype", IN "\"weights\":{\"data\":[0,1,1],\"dtype\":\"bfloat16\"}}}",
+            "\"float32\" or \"int64\"");
+    refuses("dtype of ids",
+            INPUT "\"loss_fn_inputs\":{\"target_tokens\":{\"data\":[2,3,4],"
+                  "\"dtype\":\"float32\"}}}",
+            "must be \"int64\"");
+    refuses("no data", IN "\"weights\":{\"dtype\":\"float32\"}}}",
+            "loss_fn_inputs.weights.data is missing");
     refuses("a word", IN "\"weights\":\"ones\"}}", "loss_fn_inputs.weights");
     refuses("null in a tensor", IN "\"weights\":[0,null,1]}}", "loss_fn_inputs.weights");
     refuses("too big for a float", IN "\"advantages\":[0,1e39,0]}}", "loss_fn_inputs.advantages");
     refuses("logprob above 0", IN "\"logprobs\":[0,0.5,0]}}", "cannot be above 0");
     refuses("target outside", INPUT "\"loss_fn_inputs\":{\"target_tokens\":[2,100,4]}}",
             "token id 100 at element 1");
-    refuses("input outside", "{\"model_input\":{\"chunks\":[{\"tokens\":[1,100]}]},"
-                             "\"loss_fn_inputs\":{\"target_tokens\":[2,3]}}", "model_input.chunks[0].tokens");
+    refuses("input outside",
+            "{\"model_input\":{\"chunks\":[{\"tokens\":[1,100]}]},"
+            "\"loss_fn_inputs\":{\"target_tokens\":[2,3]}}",
+            "model_input.chunks[0].tokens");
     refuses("no targets", INPUT "\"loss_fn_inputs\":{\"weights\":[1,1,1]}}",
             "loss_fn_inputs.target_tokens is missing");
-    refuses("image", "{\"model_input\":{\"chunks\":[{\"type\":\"image\",\"data\":\"\"}]},"
-                     "\"loss_fn_inputs\":{\"target_tokens\":[2]}}", "only text chunks");
+    refuses("image",
+            "{\"model_input\":{\"chunks\":[{\"type\":\"image\",\"data\":\"\"}]},"
+            "\"loss_fn_inputs\":{\"target_tokens\":[2]}}",
+            "only text chunks");
     refuses("empty", "{\"model_input\":{\"chunks\":[]},\"loss_fn_inputs\":{\"target_tokens\":[]}}",
             "has no tokens");
-    refuses("empty chunk", "{\"model_input\":{\"chunks\":[{\"tokens\":[]}]},"
-                           "\"loss_fn_inputs\":{\"target_tokens\":[]}}", "has no tokens");
-    refuses("short form", "{\"model_input\":{\"tokens\":[1]},\"loss_fn_inputs\":{\"target_tokens\":[2]}}",
+    refuses("empty chunk",
+            "{\"model_input\":{\"chunks\":[{\"tokens\":[]}]},"
+            "\"loss_fn_inputs\":{\"target_tokens\":[]}}",
+            "has no tokens");
+    refuses("short form",
+            "{\"model_input\":{\"tokens\":[1]},\"loss_fn_inputs\":{\"target_tokens\":[2]}}",
             "model_input.chunks is missing");
     refuses("meta", IN "\"weights\":[0,1,1]},\"meta\":5}", "meta");
     refuses("not an object", "[1,2]", "one JSON object");
@@ -108,10 +125,13 @@ static void datum_values(void **state)
     struct text_reader t;
     struct mint_err err;
     struct mint_datum d;
-    text_open(&t, "{\"model_input\":{\"chunks\":[{\"tokens\":[7]},{\"tokens\":[8,9]}]},\"loss_fn_inputs\":"
-                  "{\"target_tokens\":[-100,9,10],\"weights\":[0,1,0.5],\"logprobs\":[0,-0.25,-1e-9],"
-                  "\"ref_logprobs\":[0,-1,-2],\"clip_low_threshold\":[0.8,0.8,0.7]},"
-                  "\"meta\":{\"group\":17,\"step\":12}}", false);
+    text_open(
+        &t,
+        "{\"model_input\":{\"chunks\":[{\"tokens\":[7]},{\"tokens\":[8,9]}]},\"loss_fn_inputs\":"
+        "{\"target_tokens\":[-100,9,10],\"weights\":[0,1,0.5],\"logprobs\":[0,-0.25,-1e-9],"
+        "\"ref_logprobs\":[0,-1,-2],\"clip_low_threshold\":[0.8,0.8,0.7]},"
+        "\"meta\":{\"group\":17,\"step\":12}}",
+        false);
     assert_int_equal(mint_reader_next(&t.r, &err), 1);
     assert_int_equal(mint_datum_read(&t.r, 0, &d, &err), 0);
     assert_int_equal(d.n, 3);
@@ -127,14 +147,15 @@ static void datum_values(void **state)
     assert_int_equal(d.step, 12);
     struct mint_buf b = MINT_BUF_INIT;
     mint_datum_write(&b, &d);
-    assert_string_equal(b.data,
-                        "{\"model_input\":{\"chunks\":[{\"type\":\"encoded_text\",\"tokens\":[7,8,9]}]},"
-                        "\"loss_fn_inputs\":{\"target_tokens\":{\"data\":[0,9,10],\"dtype\":\"int64\","
-                        "\"shape\":[3]},\"weights\":{\"data\":[0,1,0.5],\"dtype\":\"float32\",\"shape\":[3]},"
-                        "\"logprobs\":{\"data\":[0,-0.25,-1e-09],\"dtype\":\"float32\",\"shape\":[3]},"
-                        "\"ref_logprobs\":{\"data\":[0,-1,-2],\"dtype\":\"float32\",\"shape\":[3]},"
-                        "\"clip_low_threshold\":{\"data\":[0.8,0.8,0.7],\"dtype\":\"float32\","
-                        "\"shape\":[3]}},\"meta\":{\"group\":17,\"step\":12}}");
+    assert_string_equal(
+        b.data,
+        "{\"model_input\":{\"chunks\":[{\"type\":\"encoded_text\",\"tokens\":[7,8,9]}]},"
+        "\"loss_fn_inputs\":{\"target_tokens\":{\"data\":[0,9,10],\"dtype\":\"int64\","
+        "\"shape\":[3]},\"weights\":{\"data\":[0,1,0.5],\"dtype\":\"float32\",\"shape\":[3]},"
+        "\"logprobs\":{\"data\":[0,-0.25,-1e-09],\"dtype\":\"float32\",\"shape\":[3]},"
+        "\"ref_logprobs\":{\"data\":[0,-1,-2],\"dtype\":\"float32\",\"shape\":[3]},"
+        "\"clip_low_threshold\":{\"data\":[0.8,0.8,0.7],\"dtype\":\"float32\","
+        "\"shape\":[3]}},\"meta\":{\"group\":17,\"step\":12}}");
     mint_buf_release(&b);
     text_close(&t);
 }
@@ -145,7 +166,7 @@ enum how { READ, TEXT, SCAN };
 
 static int read_as(enum how how, struct mint_reader *r, struct mint_group *g, struct mint_err *err)
 {
-    return how == READ ? mint_group_read(r, true, g, err)
+    return how == READ   ? mint_group_read(r, true, g, err)
            : how == TEXT ? mint_group_text(r, g, err)
                          : mint_group_scan(r, g, err);
 }
@@ -186,11 +207,13 @@ static void group_faults(void **state)
     group_refused(SEQ("{\"tokens\":[2147483648]}"), "sequences[0].tokens", false);
     group_refused(SEQ("{\"tokens\":[18446744073709551617]}"), "sequences[0].tokens", false);
     group_refused(SEQ("{\"tokens\":[null]}"), "sequences[0].tokens", false);
-    group_refused(SEQ("{\"tokens\":[1,2,3],\"logprobs\":[-1,-2]}"), "has 2 values, 3 expected", false);
+    group_refused(SEQ("{\"tokens\":[1,2,3],\"logprobs\":[-1,-2]}"), "has 2 values, 3 expected",
+                  false);
     group_refused(SEQ("{\"tokens\":[1,2],\"logprobs\":[null,-1]}"), "sequences[0].logprobs", false);
     group_refused(SEQ("{\"tokens\":[1,2],\"logprobs\":[-1,0.002]}"), "cannot be above 0", false);
     group_refused(SEQ("{\"tokens\":[1,2],\"logprobs\":[2,-1]}"), "cannot be above 0", false);
-    group_refused(SEQ("{\"tokens\":[1],\"logprobs\":[-1.797e308]}"), "sequences[0].logprobs", false);
+    group_refused(SEQ("{\"tokens\":[1],\"logprobs\":[-1.797e308]}"), "sequences[0].logprobs",
+                  false);
     group_refused(SEQ("{\"tokens\":[1],\"logprobs\":[-1e400]}"), "sequences[0].logprobs", false);
     group_refused(SEQ("{\"tokens\":[1],\"logprobs\":[-99999999999999999999999999999999999999999]}"),
                   "sequences[0].logprobs", false);
@@ -209,10 +232,13 @@ static void group_values(void **state)
     struct text_reader t;
     struct mint_err err;
     struct mint_group g;
-    text_open(&t, "\n{\"prompt_tokens\":[5,6],\"answer\":\"x\",\"sequences\":[{\"tokens\":[1, 2],\"logprobs\":"
-                  "[-0.5,0.0],\"stop_reason\":\"length\",\"text\":\"a\\u0000\\u00e9\",\"reward\":-1.5},"
-                  "{\"tokens\":[],\"logprobs\":null,\"reward\":null}],\"sampling\":null}\n"
-                  "{\"id\":12.50,\"prompt_tokens\":[1],\"sequences\":[]}", false);
+    text_open(&t,
+              "\n{\"prompt_tokens\":[5,6],\"answer\":\"x\",\"sequences\":[{\"tokens\":[1, "
+              "2],\"logprobs\":"
+              "[-0.5,0.0],\"stop_reason\":\"length\",\"text\":\"a\\u0000\\u00e9\",\"reward\":-1.5},"
+              "{\"tokens\":[],\"logprobs\":null,\"reward\":null}],\"sampling\":null}\n"
+              "{\"id\":12.50,\"prompt_tokens\":[1],\"sequences\":[]}",
+              false);
     assert_int_equal(mint_reader_next(&t.r, &err), 1);
     assert_int_equal(mint_group_read(&t.r, true, &g, &err), 0);
     assert_string_equal(g.id, "line:2");
@@ -235,13 +261,28 @@ static void group_values(void **state)
     text_close(&t);
 }
 
-/* The quick check of logprobs and the reader agree on texts around every length of its 16-byte steps. */
+/* The quick check of logprobs and the reader agree on texts around every length of its 16-byte
+ * steps. */
 static void quick_check_agrees(void **state)
 {
     (void)state;
-    static const char *const good[] = {"-0.5", "-1.25e-07", "-12.0", "0", "-0", "0.0005", "-3", "0.0",
-                                       "-123.4", "-5e-3", "-0.1234567890123456789012345678901234567"};
-    static const char *const bad[] = {"0.5", "7", "-1e39", "1e-2", "-1e+39", "-3.5E38",
+    static const char *const good[] = {"-0.5",
+                                       "-1.25e-07",
+                                       "-12.0",
+                                       "0",
+                                       "-0",
+                                       "0.0005",
+                                       "-3",
+                                       "0.0",
+                                       "-123.4",
+                                       "-5e-3",
+                                       "-0.1234567890123456789012345678901234567"};
+    static const char *const bad[] = {"0.5",
+                                      "7",
+                                      "-1e39",
+                                      "1e-2",
+                                      "-1e+39",
+                                      "-3.5E38",
                                       "-9999999999999999999999999999999999999999"};
     unsigned seed = 1;
     for (int round = 0; round < 3000; round++) {
@@ -254,8 +295,9 @@ static void quick_check_agrees(void **state)
         mint_buf_adds(&b, "],\"logprobs\":[");
         for (unsigned i = 0; i < n; i++) {
             seed = seed * 1664525u + 1013904223u;
-            const char *x = i == wrong ? bad[(seed >> 12) % MINT_ARRAY_LEN(bad)]
-                                       : good[(seed >> 12) % ((seed >> 28) ? 2 : MINT_ARRAY_LEN(good))];
+            const char *x = i == wrong
+                                ? bad[(seed >> 12) % MINT_ARRAY_LEN(bad)]
+                                : good[(seed >> 12) % ((seed >> 28) ? 2 : MINT_ARRAY_LEN(good))];
             mint_buf_addf(&b, "%s%s", i ? "," : "", x);
         }
         mint_buf_adds(&b, "]}]}");
@@ -329,7 +371,10 @@ static void a_copy_outlives_the_record(void **state)
     struct mint_reader copy = {0};
     struct mint_err err;
     struct mint_group g;
-    text_open(&t, "{\"id\":\"one\",\"sequences\":[{\"text\":\"a\"}]}\n{\"id\":\"two\",\"sequences\":[]}\n", false);
+    text_open(
+        &t,
+        "{\"id\":\"one\",\"sequences\":[{\"text\":\"a\"}]}\n{\"id\":\"two\",\"sequences\":[]}\n",
+        false);
     assert_int_equal(mint_reader_next(&t.r, &err), 1);
     mint_reader_copy(&copy, &t.r);
     assert_int_equal(mint_reader_next(&t.r, &err), 1);
@@ -349,7 +394,8 @@ static void a_copy_outlives_the_record(void **state)
 enum record_kind { RAW, DATUM, GROUP };
 
 /* Reads all of a file: the number of records, or -1 with the line of the error in *line. */
-static long read_all(const char *path, enum record_kind kind, unsigned long *line, struct mint_err *err)
+static long read_all(const char *path, enum record_kind kind, unsigned long *line,
+                     struct mint_err *err)
 {
     struct mint_reader r;
     struct mint_datum d;
@@ -360,8 +406,8 @@ static long read_all(const char *path, enum record_kind kind, unsigned long *lin
     while ((got = mint_reader_next(&r, err)) == 1) {
         if (kind == DATUM && mint_datum_read(&r, 151936, &d, err) < 0)
             got = mint_reader_bad(&r, err);
-        else if (kind == GROUP && (mint_group_read(&r, true, &g, err) < 0 ||
-                                   mint_group_scan(&r, &g, err) < 0))
+        else if (kind == GROUP &&
+                 (mint_group_read(&r, true, &g, err) < 0 || mint_group_scan(&r, &g, err) < 0))
             got = mint_reader_bad(&r, err);
         if (got < 0)
             break;
