@@ -247,11 +247,12 @@ test-san: ## unit tests, fuzz corpora and end-to-end tests under ASan+UBSan
 
 # ---- the rest --------------------------------------------------------------------------------------------------------
 
+DEMO := $(firstword $(wildcard pipelines/demo/demo.sh pipelines/demo/*.sh))
 .PHONY: demo bench fuzz format install uninstall dist clean help
 demo: ## install what is missing, build, and watch a tiny model learn (about three minutes)
 	@$(MAKE) deps-build
 	@$(PARALLEL) all
-	@pipelines/demo/run.sh
+	@$(DEMO)
 
 bench: all $(BENCH:%=$(B)/tests/bench/%) ## measure this machine (prints ratios)
 	@set -e; for b in $(BENCH:%=$(B)/tests/bench/%) $(wildcard tests/bench/*.sh); do MINT_BIN=$(abspath $(B)/bin) $$b; done

@@ -76,7 +76,7 @@ run_examples() {
     command -v mandoc >/dev/null || skip "no mandoc"
     for t in $(tools); do
         [ -e "$(page "$t")" ] || continue
-        in_page=$(mandoc -Tascii "$(page "$t")" | col -b | awk '/^SYNOPSIS/ { on = 1; next } /^[A-Z]/ { on = 0 } on' | tr -d ' \n\t')
+        in_page=$(mandoc -Tascii "$(page "$t")" | sed 's|.\x08||g' | awk '/^SYNOPSIS/ { on = 1; next } /^[A-Z]/ { on = 0 } on' | tr -d ' \n\t')
         in_help=$("$t" -h | head -n 1 | sed 's/^usage: //' | tr -d ' \n\t')
         [ "$in_page" = "$in_help" ] || fail "$t: page: $in_page" "help: $in_help"
     done
