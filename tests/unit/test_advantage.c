@@ -295,7 +295,8 @@ static void missing_logprobs(void **state)
 static void truncated_and_empty(void **state)
 {
     (void)state;
-#define CUT(r)     "{\"tokens\":[1,2],\"logprobs\":[-1,-2],\"stop_reason\":\"length\",\"reward\":" r "}"
+#define CUT(r)     "{\"tokens\":[1,2],\"logprobs\":[-1,-2],\"stop_reason\":" LENGTH(r)
+#define LENGTH(r)  "\"length\",\"reward\":" r "}"
 #define NOTHING(r) "{\"tokens\":[],\"logprobs\":[],\"reward\":" r "}"
     struct mint_adv_opts o = defaults;
     expect_advantages(&o, G(S("1") "," CUT("0") "," S("0")), 3,
@@ -306,6 +307,7 @@ static void truncated_and_empty(void **state)
     o = defaults;
     expect_advantages(&o, G(S("1") "," NOTHING("0")), 1, (const double[]){.5});
 #undef CUT
+#undef LENGTH
 #undef NOTHING
 }
 
