@@ -258,7 +258,8 @@ static int read_header(struct mint_st *st, size_t file, const struct mint_json *
         if (read_tensor(st, j, v, data, data_bytes, t, err))
             return -1;
     }
-    return check_cover(st->tensors + first, st->n - first, data, data_bytes, err);
+    const struct mint_st_tensor *mine = first ? st->tensors + first : st->tensors; /* may be NULL */
+    return check_cover(mine, st->n - first, data, data_bytes, err);
 }
 
 static int parse_map(struct mint_st *st, size_t file, struct mint_err *err)
