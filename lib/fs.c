@@ -19,9 +19,6 @@
 #include "buf.h"
 #include "mem.h"
 
-/* linux/fs.h has these, but clashes with other headers on old systems */
-#define EXCHANGE  2u /* RENAME_EXCHANGE */
-#define NOREPLACE 1u /* RENAME_NOREPLACE */
 #define MAX_DEPTH 64 /* of a folder tree that is removed or synced */
 
 /*
@@ -254,11 +251,6 @@ static int sync_folder_of(const char *path, struct mint_err *err)
     return rc;
 }
 
-static int rename_flags(const char *from, const char *to, unsigned flags)
-{
-    return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags);
-}
-
 static int fail_exists(const char *target, struct mint_err *err)
 {
     return mint_fail(err, MINT_EIO, "%s exists; use -f to replace it", target);
@@ -444,7 +436,7 @@ int mint_tmpfile_open(struct mint_tmpfile *t, const char *target, bool force, st
     if (S_ISDIR(st.st_mode))
         mint_fail(err, MINT_EIO, "%s is a folder", target);
     else if ((t->fd = open(t->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
-        mint_fail_errno(err, "cannot create %s", t->path);
+        mint_fail_errno(err, "cannot create %s", target);
     if (t->fd < 0) {
         free(t->path);
         free(t->target);
@@ -463,7 +455,7 @@ int mint_tmpfile_open(struct mint_tmpfile *t, const char *target, bool force, st
  */
 static int publish_new(const char *path, const char *target)
 {
-    if (rename_flags(path, target, NOREPLACE) == 0)
+    if (renameat2(AT_FDCWD, path, AT_FDCWD, target, RENAME_NOREPLACE) == 0)
         return 0;
     if (errno != EINVAL && errno != ENOSYS)
         return -1;
@@ -505,7 +497,7 @@ int mint_tmpfile_commit(struct mint_tmpfile *t, struct mint_err *err)
         if (errno == EEXIST && !t->force)
             fail_exists(t->target, err);
         else
-            mint_fail_errno(err, "cannot rename %s to %s", t->path, t->target);
+            mint_fail_errno(err, "cannot rename the finished output to %s", t->target);
         mint_tmpfile_abort(t);
         return -1;
     }
@@ -539,7 +531,7 @@ int mint_tmpdir_open(struct mint_tmpdir *t, const char *target, bool force, stru
     if (st.st_mode && !S_ISDIR(st.st_mode))
         mint_fail(err, MINT_EIO, "%s is no folder", target);
     else if ((rc = mkdir(t->path, 0777)) < 0)
-        mint_fail_errno(err, "cannot create folder %s", t->path);
+        mint_fail_errno(err, "cannot create folder %s", target);
     if (rc < 0) {
         free(t->path);
         free(t->target);
@@ -621,7 +613,7 @@ static int swap_in_two_steps(const char *path, const char *target)
 static int publish_folder(const struct mint_tmpdir *t)
 {
     if (!t->force || !mint_fs_exists(t->target)) {
-        if (rename_flags(t->path, t->target, NOREPLACE) == 0)
+        if (renameat2(AT_FDCWD, t->path, AT_FDCWD, t->target, RENAME_NOREPLACE) == 0)
             return 0;
         if (errno != EINVAL && errno != ENOSYS)
             return -1;
@@ -631,7 +623,7 @@ static int publish_folder(const struct mint_tmpdir *t)
         }
         return rename(t->path, t->target);
     }
-    if (rename_flags(t->path, t->target, EXCHANGE) == 0) {
+    if (renameat2(AT_FDCWD, t->path, AT_FDCWD, t->target, RENAME_EXCHANGE) == 0) {
         /* path holds the old folder now; it stays registered until it is gone */
         remove_tree(AT_FDCWD, t->path, 0);
         return 0;
@@ -651,7 +643,7 @@ int mint_tmpdir_commit(struct mint_tmpdir *t, struct mint_err *err)
         if (errno == EEXIST || errno == ENOTEMPTY)
             fail_exists(t->target, err);
         else
-            mint_fail_errno(err, "cannot rename %s to %s", t->path, t->target);
+            mint_fail_errno(err, "cannot rename the finished output to %s", t->target);
         mint_tmpdir_abort(t);
         return -1;
     }
