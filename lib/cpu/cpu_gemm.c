@@ -177,6 +177,7 @@ static void from_rows(struct product *g, void *panels, const struct mint_weight 
         g->panel_elems = (size_t)(g->depth + g->depth % 2) * CPU_PANEL;
         g->a = at(a, (size_t)k, a_bytes(g->kind));
         g->first = k == 0;
+        g->next = g->depth == w->K ? at(w->rows, (size_t)((n0 + g->cols) * w->K), p_bytes(g->kind)) : NULL;
         multiply(g);
     }
 }
@@ -438,13 +439,21 @@ struct linear_dx {
 };
 
 /* dx = (accumulate ? dx : 0) + (acc + acc2) */
-static void add_parts(const struct linear_dx *l, float *dx, const float *acc, const float *acc2,
+static void add_parts(const struct linear_dx *l, float *dx, float *acc, const float *acc2,
                       int64_t rows, int64_t cols)
 {
     for (int64_t t = 0; t < rows; t++, dx += l->w->K, acc += BACK_COLS, acc2 += BACK_COLS) {
-        for (int64_t k = 0; k < cols; k++) {
-            float v = l->a ? acc[k] + acc2[k] : acc[k];
-            dx[k] = l->accumulate ? dx[k] + v : v;
+        if (l->a) {
+#pragma omp simd
+            for (int64_t k = 0; k < cols; k++)
+                acc[k] += acc2[k];
+        }
+        if (l->accumulate) {
+#pragma omp simd
+            for (int64_t k = 0; k < cols; k++)
+                dx[k] += acc[k];
+        } else {
+            memcpy(dx, acc, (size_t)cols * sizeof *dx);
         }
     }
 }

@@ -15,8 +15,10 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #define ROLLED _Pragma("GCC unroll 1")
 
-#define AHEAD 1024       /* bytes fetched ahead in the stream of weights when it is read once */
-#define BLOCK_PAIRS 128  /* pairs of activations that are widened at a time (bb) */
+#define AHEAD 1024 /* bytes fetched ahead in the stream of weights */
+
+/* Activations go through a copy of a block of pairs, as in tiles_avx512.c. */
+#define BLOCK_PAIRS 128
 #define BLOCK_LD (2 * BLOCK_PAIRS + 16)
 
 /* Even and odd k of 8 columns, as floats. */
@@ -31,30 +33,28 @@ INLINE __m256 odd_k(__m256i w)
 }
 
 /* rows x (8 * vectors) columns of one panel; p and c stand at the first of these columns. */
-INLINE void tile_fb(const int rows, const int vectors, const float *a, size_t lda,
-                    const cpu_bf16 *p, size_t pairs, float *c, size_t ldc, bool first, bool stream)
+INLINE void tile_fb(const int rows, const int vectors, const float *a, const cpu_bf16 *p,
+                    size_t pairs, float *c, size_t ldc, bool first)
 {
     __m256 acc[6][4];
     UNROLL for (int i = 0; i < rows; i++)
         UNROLL for (int j = 0; j < vectors; j++)
             acc[i][j] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(c + (size_t)i * ldc + 8 * j);
     ROLLED for (size_t k = 0; k < pairs; k++, p += 2 * CPU_PANEL) {
-        if (stream) {
-            _mm_prefetch((const char *)p + AHEAD, _MM_HINT_T0);
+        _mm_prefetch((const char *)p + AHEAD, _MM_HINT_T0);
+        if (vectors == 4)
             _mm_prefetch((const char *)p + AHEAD + 64, _MM_HINT_T0);
-        }
-        UNROLL for (int j = 0; j < vectors; j++) {
-            __m256 odd = odd_k(_mm256_loadu_si256((const void *)(p + 16 * j)));
-            UNROLL for (int i = 0; i < rows; i++)
-                acc[i][j] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + (size_t)i * lda + 2 * k + 1),
-                                            odd, acc[i][j]);
-        }
-        UNROLL for (int j = 0; j < vectors; j++) {
-            __m256 even = even_k(_mm256_loadu_si256((const void *)(p + 16 * j)));
-            UNROLL for (int i = 0; i < rows; i++)
-                acc[i][j] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + (size_t)i * lda + 2 * k), even,
-                                            acc[i][j]);
-        }
+        UNROLL for (int odd = 1; odd >= 0; odd--) /* two vectors of weights at a time, or registers run out */
+            UNROLL for (int j = 0; j < vectors; j += 2) {
+                __m256i w0 = _mm256_loadu_si256((const void *)(p + 16 * j));
+                __m256i w1 = _mm256_loadu_si256((const void *)(p + 16 * j + 16));
+                __m256 v0 = odd ? odd_k(w0) : even_k(w0), v1 = odd ? odd_k(w1) : even_k(w1);
+                UNROLL for (int i = 0; i < rows; i++) {
+                    __m256 x = _mm256_broadcast_ss(a + i * BLOCK_LD + 2 * k + (size_t)odd);
+                    acc[i][j] = _mm256_fmadd_ps(x, v0, acc[i][j]);
+                    acc[i][j + 1] = _mm256_fmadd_ps(x, v1, acc[i][j + 1]);
+                }
+            }
     }
     UNROLL for (int i = 0; i < rows; i++)
         UNROLL for (int j = 0; j < vectors; j++)
@@ -91,20 +91,22 @@ INLINE void tile_ff(const int rows, const float *a, size_t lda, const float *p, 
 }
 
 /* At most 6 rows against a whole panel. */
-TARGET static void six_fb(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs,
-                          float *c, size_t ldc, bool first, bool stream)
+TARGET static void six_fb(const float *a, int rows, const cpu_bf16 *p, size_t pairs, float *c,
+                          size_t ldc, bool first)
 {
     switch (rows) {
 #define WHOLE(n) \
     case n: \
-        tile_fb(n, 4, a, lda, p, pairs, c, ldc, first, stream); \
+        tile_fb(n, 4, a, p, pairs, c, ldc, first); \
         break;
 #define HALVES(n) \
     case n: \
-        tile_fb(n, 2, a, lda, p, pairs, c, ldc, first, stream); \
-        tile_fb(n, 2, a, lda, p + CPU_PANEL, pairs, c + CPU_PANEL / 2, ldc, first, false); \
+        tile_fb(n, 2, a, p, pairs, c, ldc, first); \
+        tile_fb(n, 2, a, p + CPU_PANEL, pairs, c + CPU_PANEL / 2, ldc, first); \
         break;
         WHOLE(1) WHOLE(2) WHOLE(3) HALVES(4) HALVES(5) HALVES(6)
+#undef WHOLE
+#undef HALVES
     }
 }
 
@@ -123,22 +125,13 @@ TARGET static void six_ff(const float *a, size_t lda, int rows, const float *p, 
 }
 
 /* Up to 12 rows are 6 at most, or two halves. */
-TARGET static void one_fb(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs,
-                          float *c, size_t ldc, bool first)
+TARGET static void one_fb(const float *a, int rows, const cpu_bf16 *p, size_t pairs, float *c,
+                          size_t ldc, bool first)
 {
     int upper = rows > 6 ? (rows + 1) / 2 : rows;
-    six_fb(a, lda, upper, p, pairs, c, ldc, first, rows <= 6);
+    six_fb(a, upper, p, pairs, c, ldc, first);
     if (rows > upper)
-        six_fb(a + (size_t)upper * lda, lda, rows - upper, p, pairs, c + (size_t)upper * ldc, ldc,
-               first, false);
-}
-
-TARGET static void fb(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs,
-                      float *c, size_t ldc, bool first, const void *next, size_t next_bytes)
-{
-    (void)next;
-    (void)next_bytes;
-    one_fb(a, lda, rows, p, pairs, c, ldc, first);
+        six_fb(a + upper * BLOCK_LD, rows - upper, p, pairs, c + (size_t)upper * ldc, ldc, first);
 }
 
 TARGET static void ff(const float *a, size_t lda, int rows, const float *p, size_t pairs, float *c,
@@ -153,69 +146,71 @@ TARGET static void ff(const float *a, size_t lda, int rows, const float *p, size
                first);
 }
 
-TARGET static void fetch(const char *next, size_t pairs, int lines)
+/* n floats of each row into the block. */
+TARGET static void block_of_f32(float *block, const float *a, size_t lda, int rows, size_t n)
 {
-    for (size_t k = 0; k < pairs; k++, next += 128) {
-        if (lines & 1)
-            _mm_prefetch(next, _MM_HINT_T1);
-        if (lines & 2)
-            _mm_prefetch(next + 64, _MM_HINT_T1);
+    for (int i = 0; i < rows; i++)
+        memcpy(block + i * BLOCK_LD, a + (size_t)i * lda, n * sizeof *a);
+}
+
+TARGET static void block_of_bf16(float *block, const cpu_bf16 *a, size_t lda, int rows, size_t n)
+{
+    for (int r = 0; r < rows; r++, a += lda, block += BLOCK_LD) {
+        size_t i = 0;
+        for (; i + 8 <= n; i += 8) {
+            __m256i w = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(a + i)));
+            _mm256_storeu_si256((void *)(block + i), _mm256_slli_epi32(w, 16));
+        }
+        for (; i < n; i++)
+            block[i] = cpu_bf16_to_f32(a[i]);
     }
 }
 
-/* A block of pairs at a time against all panels; what comes next is fetched block by block. */
-TARGET static void block_fb(const float *a, size_t lda, int rows, const cpu_bf16 *p,
-                            size_t panel_elems, int panels, size_t pair0, size_t pairs,
-                            size_t total, float *c, size_t ldc, bool first, const char *next,
-                            int lines)
-{
-    for (int j = 0; j < panels; j++) {
-        if (rows > 6 && next)
-            fetch(next + ((size_t)j * total + pair0) * 128, pairs, lines);
-        one_fb(a, lda, rows, p + (size_t)j * panel_elems + pair0 * 64, pairs, c + j * CPU_PANEL,
-               ldc, first);
-    }
-}
-
+/* The panel's own stream is fetched ahead; next is not needed. */
 TARGET static void fb_panels(const float *a, size_t lda, int rows, const cpu_bf16 *p,
                              size_t panel_elems, int panels, size_t pairs, float *c, size_t ldc,
                              bool first, const void *next, int lines)
 {
-    size_t step = rows > 6 ? BLOCK_PAIRS : pairs;
-    for (size_t k = 0; k < pairs; k += step)
-        block_fb(a + 2 * k, lda, rows, p, panel_elems, panels, k, MINT_MIN(step, pairs - k), pairs,
-                 c, ldc, first && k == 0, next, lines);
-}
-
-TARGET static void widen(float *to, const cpu_bf16 *from, size_t n)
-{
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        __m256i w = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(from + i)));
-        _mm256_storeu_si256((void *)(to + i), _mm256_slli_epi32(w, 16));
+    float block[CPU_TILE_ROWS * BLOCK_LD] __attribute__((aligned(64)));
+    (void)next;
+    (void)lines;
+    for (size_t k = 0; k < pairs; k += BLOCK_PAIRS) {
+        size_t n = MINT_MIN(pairs - k, (size_t)BLOCK_PAIRS);
+        block_of_f32(block, a + 2 * k, lda, rows, 2 * n);
+        for (int j = 0; j < panels; j++)
+            one_fb(block, rows, p + (size_t)j * panel_elems + k * 64, n, c + j * CPU_PANEL, ldc,
+                   first && k == 0);
     }
-    for (; i < n; i++)
-        to[i] = cpu_bf16_to_f32(from[i]);
 }
 
 TARGET static void bb_panels(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p,
                              size_t panel_elems, int panels, size_t pairs, float *c, size_t ldc,
                              bool first, const void *next, int lines)
 {
-    float wide[CPU_TILE_ROWS * BLOCK_LD] __attribute__((aligned(64)));
+    float block[CPU_TILE_ROWS * BLOCK_LD] __attribute__((aligned(64)));
+    (void)next;
+    (void)lines;
     for (size_t k = 0; k < pairs; k += BLOCK_PAIRS) {
         size_t n = MINT_MIN(pairs - k, (size_t)BLOCK_PAIRS);
-        for (int i = 0; i < rows; i++)
-            widen(wide + i * BLOCK_LD, a + (size_t)i * lda + 2 * k, 2 * n);
-        block_fb(wide, BLOCK_LD, rows, p, panel_elems, panels, k, n, pairs, c, ldc, first && k == 0,
-                 next, lines);
+        block_of_bf16(block, a + 2 * k, lda, rows, 2 * n);
+        for (int j = 0; j < panels; j++)
+            one_fb(block, rows, p + (size_t)j * panel_elems + k * 64, n, c + j * CPU_PANEL, ldc,
+                   first && k == 0);
     }
 }
 
 TARGET static void bb(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs,
                       float *c, size_t ldc, bool first, const void *next, size_t next_bytes)
 {
-    bb_panels(a, lda, rows, p, 0, 1, pairs, c, ldc, first, next_bytes ? next : NULL, 3);
+    (void)next_bytes;
+    bb_panels(a, lda, rows, p, 0, 1, pairs, c, ldc, first, next, 0);
+}
+
+TARGET static void fb(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs,
+                      float *c, size_t ldc, bool first, const void *next, size_t next_bytes)
+{
+    (void)next_bytes;
+    fb_panels(a, lda, rows, p, 0, 1, pairs, c, ldc, first, next, 0);
 }
 
 /* 8 rows x 8 pairs (32-bit units), transposed: pair k to d + k * 64. */

@@ -310,6 +310,8 @@ TARGET void tiles512_pack(cpu_bf16 *p, const cpu_bf16 *w, size_t ldw, int rows, 
     }
 }
 
+#define PAIRS_AHEAD 32 /* rows */
+
 /* Two rows, 32 columns: words interleaved. */
 TARGET void tiles512_pack_pairs(cpu_bf16 *p, const cpu_bf16 *w, size_t ldw, size_t rows, int cols)
 {
@@ -318,6 +320,10 @@ TARGET void tiles512_pack_pairs(cpu_bf16 *p, const cpu_bf16 *w, size_t ldw, size
     const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
     __mmask32 mask = cols >= 32 ? 0xffffffffu : (1u << cols) - 1;
     for (size_t n = 0; n < rows; n += 2, p += 64) {
+        if (n + PAIRS_AHEAD + 1 < rows) { /* a line of each row: too far apart for the hardware's guess */
+            _mm_prefetch((const char *)(w + (n + PAIRS_AHEAD) * ldw), _MM_HINT_T0);
+            _mm_prefetch((const char *)(w + (n + PAIRS_AHEAD + 1) * ldw), _MM_HINT_T0);
+        }
         __m512i a = _mm512_maskz_loadu_epi16(mask, w + n * ldw);
         __m512i b = n + 1 < rows ? _mm512_maskz_loadu_epi16(mask, w + (n + 1) * ldw)
                                  : _mm512_setzero_si512();
