@@ -96,6 +96,10 @@ static inline struct cpu_dev *cpu_dev(struct mint_dev *d)
 /* Runs fn(ctx, i, thread) for i in [0, n) on the device's threads, handed out dynamically, with FTZ/DAZ set and restored.
  * fn must write only what belongs to i. n == 1 or one thread: on the calling thread. Not nested. */
 void cpu_parallel(struct cpu_dev *d, int64_t n, void (*fn)(void *ctx, int64_t i, int thread), void *ctx);
+/* The same, but work (multiply-adds or so, in all) that would not pay for waking threads stays on the calling one. */
+#define CPU_SHARE_WORK 65536
+void cpu_share(struct cpu_dev *d, int64_t n, int64_t work,
+               void (*fn)(void *ctx, int64_t i, int thread), void *ctx);
 /* At least bytes of 64-byte aligned scratch of this thread; contents are lost at the next call for the same thread. */
 void *cpu_scratch(struct cpu_dev *d, int thread, size_t bytes);
 /* A second such buffer, in which the products build panels (so cpu_scratch survives cpu_gemm_*). */

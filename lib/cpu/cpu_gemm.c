@@ -298,7 +298,7 @@ static struct act_rows pad_rows(struct cpu_dev *d, char *room, const void *x, si
         return (struct act_rows){x, ldx};
     size_t e = d->base.act_bytes, ld = padded_ld(d, cols);
     struct copy_rows c = {room, x, ld * e, ldx * e, (size_t)cols * e, T, 64};
-    cpu_parallel(d, (T + c.step - 1) / c.step, copy_rows_job, &c);
+    cpu_share(d, (T + c.step - 1) / c.step, T * cols, copy_rows_job, &c);
     return (struct act_rows){room, ld};
 }
 
@@ -419,10 +419,10 @@ int cpu_linear(struct mint_dev *dev, float *y, int64_t ldy, const void *x,
         if (!u)
             l.u = work + pad;
         l.step = rows_a_job(d, T);
-        cpu_parallel(d, (T + l.step - 1) / l.step, lora_u_job, &l);
+        cpu_share(d, (T + l.step - 1) / l.step, T * w->K * lora->rank, lora_u_job, &l);
     }
     l.step = columns_a_job(d, w->N, T);
-    cpu_parallel(d, (w->N + l.step - 1) / l.step, linear_job, &l);
+    cpu_share(d, (w->N + l.step - 1) / l.step, T * w->N * w->K, linear_job, &l);
     return 0;
 }
 
@@ -487,7 +487,8 @@ int cpu_linear_dx(struct mint_dev *dev, float *dx, bool accumulate, const void *
     l.a = has_lora(lora) && du ? lora->a : NULL;
     l.row_step = ROW_BLOCK;
     l.k_jobs = (w->K + BACK_COLS - 1) / BACK_COLS;
-    cpu_parallel(d, l.k_jobs * ((T + l.row_step - 1) / l.row_step), linear_dx_job, &l);
+    cpu_share(d, l.k_jobs * ((T + l.row_step - 1) / l.row_step), T * w->N * w->K, linear_dx_job,
+              &l);
     return 0;
 }
 
@@ -518,7 +519,7 @@ int cpu_lora_du(struct mint_dev *dev, float *du, const void *dy, int64_t lddy,
     struct cpu_dev *d = cpu_dev(dev);
     struct lora_du l = {d, du, dy, (size_t)lddy, lora, T, MINT_MAX(48, rows_a_job(d, T))};
     (void)err;
-    cpu_parallel(d, (T + l.step - 1) / l.step, lora_du_job, &l);
+    cpu_share(d, (T + l.step - 1) / l.step, T * lora->b->N * lora->rank, lora_du_job, &l);
     return 0;
 }
 
@@ -626,8 +627,8 @@ int cpu_outer(struct mint_dev *dev, float *out, float scale, const void *a, int6
     o.many = MINT_MAX(M, N);
     o.ldturned = padded_ld(d, rows);
     o.turned = cpu_work(d, (size_t)o.few * o.ldturned * e);
-    cpu_parallel(d, (rows + TURN_ROWS - 1) / TURN_ROWS, turn_job, &o);
-    cpu_parallel(d, (o.many + CPU_PANEL - 1) / CPU_PANEL, outer_job, &o);
+    cpu_share(d, (rows + TURN_ROWS - 1) / TURN_ROWS, rows * o.few, turn_job, &o);
+    cpu_share(d, (o.many + CPU_PANEL - 1) / CPU_PANEL, M * N * rows, outer_job, &o);
     return 0;
 }
 

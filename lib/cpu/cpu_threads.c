@@ -60,15 +60,20 @@ static void restore(fp_mode old)
 }
 #endif
 
+static void serial(int64_t n, void (*fn)(void *ctx, int64_t i, int thread), void *ctx)
+{
+    fp_mode old = flush_subnormals();
+    for (int64_t i = 0; i < n; i++)
+        fn(ctx, i, 0);
+    restore(old);
+}
+
 void cpu_parallel(struct cpu_dev *d, int64_t n, void (*fn)(void *ctx, int64_t i, int thread),
                   void *ctx)
 {
     int threads = (int)MINT_MIN(n, (int64_t)d->base.threads);
     if (threads <= 1) {
-        fp_mode old = flush_subnormals();
-        for (int64_t i = 0; i < n; i++)
-            fn(ctx, i, 0);
-        restore(old);
+        serial(n, fn, ctx);
         return;
     }
     int64_t next = 0;
@@ -84,6 +89,15 @@ void cpu_parallel(struct cpu_dev *d, int64_t n, void (*fn)(void *ctx, int64_t i,
         }
         restore(old);
     }
+}
+
+void cpu_share(struct cpu_dev *d, int64_t n, int64_t work,
+               void (*fn)(void *ctx, int64_t i, int thread), void *ctx)
+{
+    if (work < CPU_SHARE_WORK)
+        serial(n, fn, ctx);
+    else
+        cpu_parallel(d, n, fn, ctx);
 }
 
 static int affinity_count(void)

@@ -103,7 +103,7 @@ static void pack_panel(void *ctx, int64_t i, int thread)
 static void pack_weight(struct cpu_dev *d, struct mint_weight *w)
 {
     struct packing p = {d->isa->tiles, w};
-    cpu_parallel(d, (w->N + CPU_PANEL - 1) / CPU_PANEL, pack_panel, &p);
+    cpu_share(d, (w->N + CPU_PANEL - 1) / CPU_PANEL, w->N * w->K, pack_panel, &p);
 }
 
 static int weight_fill(struct cpu_dev *d, struct mint_weight *w, const void *rows,

@@ -141,20 +141,22 @@ static void round_act(const struct setup *s, float *v, size_t n)
         v[i] = cpu_bf16_to_f32(cpu_f32_to_bf16(v[i]));
 }
 
-/* Runs check on every instruction set, precision and thread count. */
+/* Runs check on every instruction set and precision; each set sees 1 and 2 threads. */
 static void everywhere(void (*check)(const struct setup *s))
 {
+    int threads = 1;
     for (const struct cpu_isa *i = cpu_isas; i->name; i++) {
         if (!i->usable())
             continue;
-        for (int p = 0; p < 2; p++)
-            for (int threads = 1; threads <= 2; threads++) {
-                struct setup s = open_device(
-                    i->name, p ? MINT_PRECISION_F32 : MINT_PRECISION_BF16, threads);
-                seed = 1;
-                check(&s);
-                mint_backend_close(s.d);
-            }
+        for (int p = 0; p < 2; p++) {
+            struct setup s =
+                open_device(i->name, p ? MINT_PRECISION_F32 : MINT_PRECISION_BF16, threads);
+            seed = 1;
+            check(&s);
+            mint_backend_close(s.d);
+            threads = 3 - threads;
+        }
+        threads = 3 - threads;
     }
 }
 
@@ -259,7 +261,7 @@ static void test_linear(void **state)
 /* Depths at which unpacked panels are cut, and strides that get padded. */
 static void check_linear_deep(const struct setup *s)
 {
-    static const struct shape deep[] = {{2, 33, 517, 0}, {14, 33, 4099, 0}, {9, 35, 1024, 3}};
+    static const struct shape deep[] = {{2, 33, 517, 0}, {14, 3, 4099, 0}, {9, 5, 1024, 3}};
     for (size_t i = 0; i < MINT_ARRAY_LEN(deep); i++)
         for (int packed = 0; packed < 2; packed++)
             check_linear_shape(s, &deep[i], 2, packed);
@@ -331,7 +333,7 @@ static void check_dx_shape(const struct setup *s, const struct shape *q, bool ac
 
 static void check_dx(const struct setup *s)
 {
-    static const struct shape deep = {9, 2051, 33, 0};
+    static const struct shape deep = {9, 2051, 5, 0};
     for (size_t i = 0; i < MINT_ARRAY_LEN(shapes); i++)
         for (int accumulate = 0; accumulate < 2; accumulate++)
             check_dx_shape(s, &shapes[i], accumulate);
@@ -393,7 +395,7 @@ static void check_outer(const struct setup *s)
         for (size_t j = 0; j < MINT_ARRAY_LEN(sizes); j++)
             for (size_t row0 = 0; row0 < 2; row0++)
                 check_outer_shape(s, sizes[i], sizes[j], row0, i + j == 3 ? 0 : 10 + 7 * i + j);
-    check_outer_shape(s, 5, 33, 1, 1100);
+    check_outer_shape(s, 2, 33, 1, 1100);
 }
 
 static void test_outer(void **state)
