@@ -191,6 +191,9 @@ static int gone(struct mint_coproc *c, struct mint_err *err)
         return mint_fail(err, MINT_EIO, "was killed by signal %d (%s)", WTERMSIG(status),
                          strsignal(WTERMSIG(status)));
     int code = WEXITSTATUS(status);
+    if (code > 128 && code < 128 + 65) /* how the shell says that its program was killed */
+        return mint_fail(err, MINT_EIO, "exited with status %d (128 + signal %d, %s)", code,
+                         code - 128, strsignal(code - 128));
     return mint_fail(err, code == 126 || code == 127 ? MINT_EUSAGE : MINT_EIO,
                      code ? "exited with status %d" : "ended (status %d) without an answer", code);
 }

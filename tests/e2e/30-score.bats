@@ -1,0 +1,347 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# mint-score: scorers in pipes, programs as scorers and what they can do wrong, the summary.
+load helpers
+
+setup() {
+    enter_scratch
+    need mint-score
+    # two groups of two; the gold answers are 8 and 9
+    cat >r.jsonl <<'END'
+{"id":"a","answer":"8","prompt_tokens":[1,2],"sequences":[{"tokens":[3,4],"logprobs":[-0.5,-1],"stop_reason":"stop","text":" 8"},{"tokens":[5],"logprobs":[-0.25],"stop_reason":"length","text":"7"}],"x":[1.50,{"y":null}]}
+{"id":"b","answer":"9","prompt_tokens":[1,2],"sequences":[{"tokens":[3],"logprobs":[-0.5],"stop_reason":"stop","text":"is 9."},{"tokens":[5,6],"logprobs":[-1,-2],"stop_reason":"stop","text":""}]}
+END
+}
+
+# rewards FILE: of all sequences, one line
+rewards() {
+    zstd -dcf "$1" | jq -c '[.sequences[].reward]' | tr -d '\n'
+}
+
+# groups N: so many groups of one text each, on stdout
+groups() {
+    awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++)
+        printf "{\"id\":%d,\"answer\":\"%d\",\"sequences\":[{\"text\":\"t%d\"},{\"text\":\"u%d\"}]}\n", i, i, i, i }'
+}
+
+# ended PID: it is gone within two seconds, or waits only to be buried
+ended() {
+    local i
+    for i in $(seq 20); do
+        if [ ! -d "/proc/$1" ] || grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null; then
+            return 0
+        fi
+        sleep 0.1
+    done
+    fail "process $1 is still there"
+}
+
+# A program that answers each line by awk: $0 is the line, n its number.
+answer() {
+    printf '#!/bin/sh\nexec mawk -W interactive '"'"'{ n++; %s; fflush() }'"'"'\n' "$1" >prog
+    if ! command -v mawk >/dev/null; then
+        sed -i 's/mawk -W interactive/awk/' prog
+    fi
+    chmod +x prog
+}
+
+@test "exact and number" {
+    run_tool mint-score exact r.jsonl -o e.zst
+    expect 0
+    [ "$(rewards e.zst)" = '[1,0][0,0]' ]
+    run_tool mint-score number r.jsonl -o n.zst
+    expect 0
+    [ "$(rewards n.zst)" = '[1,0][1,0]' ]
+    [ "$(zstd -dcq n.zst | jq -c '[.sequences[].detail.number.answer]' | tr -d '\n')" = '["8","7"]["9",null]' ]
+}
+
+@test "fields that are not ours keep their bytes" {
+    mint-score number r.jsonl --plain >n.jsonl
+    # take out what was added
+    sed -E 's/,"reward":[0-9.]+,"scores":\{"number":[01]\},"detail":\{"number":\{"answer":("[^"]*"|null)\}\}//g' n.jsonl >back.jsonl
+    same r.jsonl back.jsonl
+}
+
+@test "scorers compose: rewards add up by weight" {
+    mint-score number r.jsonl | mint-score length --max 1 --weight 0.5 | mint-score exact --name e2 --weight -1 -o s.zst
+    [ "$(rewards s.zst)" = '[0,0.5][1.5,0]' ]
+    [ "$(zstd -dcq s.zst | head -n 1 | jq -c '.sequences[0].scores')" = '{"number":1,"length":0,"e2":1}' ]
+}
+
+@test "a name scores once; --replace starts anew" {
+    mint-score number r.jsonl -o s.zst
+    run_tool mint-score number --plain s.zst
+    expect_error 1 's.zst:1: sequences[0].scores'
+    has "$stderr" '--replace'
+    mint-score exact s.zst | mint-score number --replace --weight 2 -o t.zst
+    [ "$(rewards t.zst)" = '[2,0][2,0]' ]
+    [ "$(zstd -dcq t.zst | head -n 1 | jq -c '.sequences[0].scores')" = '{"number":1}' ]
+}
+
+@test "plain, compressed, from files and from a pipe: the same records" {
+    mint-score number r.jsonl --plain >a.jsonl
+    zstd -q r.jsonl -o r.zst
+    mint-score number r.zst -o b.zst
+    zstd -dcq b.zst | cmp - a.jsonl
+    mint-score number <r.jsonl | zstd -dcq | cmp - a.jsonl
+    head -n 1 r.jsonl >r1
+    tail -n 1 r.jsonl | mint-score number r1 - --plain | cmp - a.jsonl
+}
+
+@test "usage: no scorer, an unknown one, wrong options" {
+    run_tool mint-score </dev/null
+    expect 2
+    has "$stderr" 'which scorer? One of exact, number'
+    run_tool mint-score maths r.jsonl
+    expect 2
+    has "$stderr" "no scorer 'maths'"
+    run_tool mint-score regex r.jsonl
+    expect 2
+    has "$stderr" 'regex needs --pattern'
+    run_tool mint-score regex --pattern '(' r.jsonl
+    expect 2
+    run_tool mint-score cmd r.jsonl
+    expect 2
+    run_tool mint-score none r.jsonl
+    expect 2
+    [ -z "$output" ]
+}
+
+@test "records that cannot be scored: missing gold, missing text" {
+    run_tool mint-score number --plain --gold-field gold r.jsonl
+    expect_error 1 'r.jsonl:1: the record has no "gold"'
+    sed '2s/"text":"is 9.",*//; 2s/,}/}/' r.jsonl >no-text.jsonl
+    run_tool mint-score number no-text.jsonl -o out.zst
+    expect_error 1 'no-text.jsonl:2: sequences[0].text is missing'
+    no_leftovers out.zst
+    run_tool mint-score number --skip-bad no-text.jsonl -o out.zst
+    expect 3
+    [ "$(rewards out.zst)" = '[1,0]' ]
+}
+
+@test "summary: table and metrics" {
+    run_tool mint-score number --summary --metrics m.jsonl r.jsonl
+    expect 0
+    has "$output" 'accuracy'
+    has "$output" 'Wilson'
+    [ "$(jq -c '[."reward/mean",."score/accuracy",."score/pass@1",."score/pass@2",."score/majority",."env/stop_length_frac"]' m.jsonl)" = '[0.5,0.5,0.5,1,1,0.25]' ]
+    mint-score number r.jsonl -o s.zst
+    run_tool mint-score none --summary s.zst
+    expect 0
+    has "$output" 'majority             1.0000'
+    # rewards that are null are left out, and said
+    sed 's/"stop_reason":"length"/"reward":null/' r.jsonl >n.jsonl
+    run_tool mint-score none --summary n.jsonl
+    has "$output" 'without reward'
+}
+
+# ---- cmd ---------------------------------------------------------------------------------------------------------------
+
+@test "cmd: numbers and objects, in order, with several at a time" {
+    answer 'split($0, p, "\"text\":\"t"); s = p[2] + 0; if (n % 2) print s; else printf "{\"score\":%d,\"why\":\"\\u00e9\"}\n", s'
+    groups 200 >g.jsonl
+    run_tool mint-score cmd --command ./prog g.jsonl -o one.zst
+    expect 0
+    run_tool mint-score cmd --command ./prog --jobs 7 g.jsonl -o seven.zst
+    expect 0
+    [ "$(zstd -dcq one.zst | jq -c '.sequences[0].reward' | paste -sd+ | bc)" = 19900 ]
+    diff <(zstd -dcq one.zst | jq -c '[.id,[.sequences[].reward]]') <(zstd -dcq seven.zst | jq -c '[.id,[.sequences[].reward]]')
+    zstd -dcq one.zst | grep -qF '"detail":{"cmd":{"score":0,"why":"\u00e9"}}'
+}
+
+@test "cmd: what the program is told" {
+    cat >prog <<'END'
+#!/bin/sh
+while read -r line; do printf '%s\n' "$line" >>seen; echo 1; done
+END
+    chmod +x prog
+    mint-score number r.jsonl | mint-score cmd --command ./prog -o s.zst
+    [ "$(wc -l <seen)" -eq 4 ]
+    sed -n 2p seen | jq -e '.id == "a" and .answer == "8" and .sample == 1 and .text == "7" and .stop_reason == "length" and .reward == 0' >&2
+    sed -n 2p seen | jq -e '[has("tokens", "logprobs", "prompt_tokens", "sequences")] | any | not' >&2
+    [ "$(sed -n 1p seen | jq -c .x)" = '[1.5,{"y":null}]' ]
+    run_tool mint-score number <<<'{"answer":1,"text":"outer","sample":9,"sequences":[{"text":"inner 1"}]}'
+    rm seen
+    mint-score cmd --command ./prog --plain <<<'{"answer":1,"text":"outer","sample":9,"sequences":[{"text":"inner"}]}' >/dev/null
+    [ "$(jq -c '[.id,.text,.sample]' seen)" = '["line:1","inner",0]' ]
+    [ "$(grep -o '"text"' seen | wc -l)" -eq 1 ]
+}
+
+@test "cmd: failures are null with their reason, never 0, and nothing is written without --allow-null" {
+    answer 'if ($0 ~ /"id":"a"/ && $0 ~ /"sample":1/) exit 3; print 1'
+    run_tool mint-score cmd --command ./prog r.jsonl -o out.zst
+    expect 1
+    has "$stderr" 'r.jsonl:1: sequences[1] has no score'
+    has "$stderr" '1 of 4 sequences could not be scored'
+    no_leftovers out.zst
+    run_tool mint-score cmd --command ./prog --allow-null r.jsonl -o out.zst
+    expect 3
+    has "$stderr" '1 of 4 sequences have reward null'
+    [ "$(rewards out.zst)" = '[1,null][1,1]' ]
+    [ "$(zstd -dcq out.zst | head -n 1 | jq -c '.sequences[1] | [.scores.cmd, .detail.cmd]')" = '[null,{"error":"the command exited with status 3","tries":2}]' ]
+}
+
+@test "cmd: bad answers are no scores" {
+    printf '{"sequences":[{"text":"x"}]}\n' >one.jsonl
+    for a in 'eight' '' '"8"' '[1]' '{"score":"8"}' '{"mark":1}' '{"score":1e999}' '1 2' 'NaN' '{"score":true}' "There are 5 reasons for a 9"; do
+        printf '#!/bin/sh\nwhile read -r l; do cat <<"END"\n%s\nEND\ndone\n' "$a" >prog
+        chmod +x prog
+        run_tool mint-score cmd --command ./prog --allow-null --retries 0 one.jsonl -o "out.zst" -f
+        expect 3
+        [ "$(rewards out.zst)" = '[null]' ] || fail "'$a' gives $(rewards out.zst)"
+    done
+    # a program that has no score says so
+    printf '#!/bin/sh\nwhile read -r l; do echo "{\\"score\\":null,\\"error\\":\\"cannot tell\\"}"; done\n' >prog
+    run_tool mint-score cmd --command ./prog --allow-null one.jsonl -o out.zst -f
+    expect 3
+    [ "$(zstd -dcq out.zst | jq -r '.sequences[0].detail.cmd.error')" = 'cannot tell' ]
+}
+
+@test "cmd: asked again after a crash, as often as --retries says" {
+    cat >prog <<'END'
+#!/bin/sh
+while read -r line; do
+    echo x >>asked
+    case $line in *'"id":2,'* | *'"id":5,'*) echo "$line" >>hard; exit 1 ;; esac
+    echo 1
+done
+END
+    chmod +x prog
+    groups 8 | sed 's/,{"text":"u[0-9]"}//' >g.jsonl
+    run_tool mint-score cmd --command ./prog --retries 2 --allow-null g.jsonl -o out.zst
+    expect 3
+    [ "$(rewards out.zst)" = '[1][1][null][1][1][null][1][1]' ]
+    [ "$(wc -l <hard)" -eq 6 ]
+    [ "$(wc -l <asked)" -eq 12 ]
+    # a hiccup is mended by asking again
+    printf '#!/bin/sh\nread -r l; [ -e once ] || { touch once; exit 9; }; echo 1; while read -r l; do echo 1; done\n' >prog
+    run_tool mint-score cmd --command ./prog g.jsonl -o fine.zst
+    expect 0
+}
+
+@test "cmd: programs that kill themselves: all rows, in order, each with its signal" {
+    cat >prog <<'END'
+#!/bin/bash
+while read -r line; do
+    [[ $line =~ \"id\":([0-9]+) ]]
+    if ((BASH_REMATCH[1] % 10 == 3)); then kill -KILL $$; fi
+    echo "${BASH_REMATCH[1]}"
+done
+END
+    chmod +x prog
+    groups 100 | sed -E 's/,\{"text":"u[0-9]+"\}//' >g.jsonl
+    run_tool timeout 60 mint-score cmd --command ./prog --jobs 16 --retries 0 --allow-null g.jsonl -o out.zst
+    expect 3
+    [ "$(zstd -dcq out.zst | jq .id | paste -sd' ')" = "$(seq 0 99 | paste -sd' ')" ]
+    [ "$(zstd -dcq out.zst | jq 'select(.sequences[0].reward == null) | .sequences[0].detail.cmd.error' | sort | uniq -c | awk '{ print $1 }')" = 10 ]
+    zstd -dcq out.zst | grep -qE 'signal 9|137 \(128 \+ signal 9'
+    [ "$(zstd -dcq out.zst | jq 'select(.id % 10 != 3) | .id == .sequences[0].reward' | sort -u)" = true ]
+}
+
+@test "cmd: silence ends at the time limit, and so do the program's children" {
+    printf '#!/bin/sh\nread -r l; sleep 987 & echo $! >pid; wait\n' >prog
+    chmod +x prog
+    head -n 1 r.jsonl >one.jsonl
+    run_tool timeout 30 mint-score cmd --command ./prog --timeout 0.3 --retries 0 --allow-null one.jsonl -o out.zst
+    expect 3
+    [ "$(rewards out.zst)" = '[null,null]' ]
+    has "$(zstd -dcq out.zst)" 'gave no answer in time'
+    ended "$(cat pid)"
+}
+
+@test "cmd: a child that holds the pipes does not hold us" {
+    printf '#!/bin/sh\nread -r l; sleep 987 & exit 4\n' >prog
+    chmod +x prog
+    head -n 1 r.jsonl >one.jsonl
+    run_tool timeout 20 mint-score cmd --command ./prog --timeout 60 --retries 0 --allow-null one.jsonl -o out.zst
+    expect 3
+    has "$(zstd -dcq out.zst)" 'exited with status 4'
+}
+
+@test "cmd: no deadlock when the program does not read, or writes much" {
+    # a line of 1 MB does not fit a pipe
+    awk 'BEGIN { s = "x"; while (length(s) < 1048576) s = s s; print "{\"sequences\":[{\"text\":\"" s "\"},{\"text\":\"y\"}]}" }' >big.jsonl
+    run_tool timeout 30 mint-score cmd --command 'sleep 987' --timeout 0.3 --retries 0 --allow-null big.jsonl -o a.zst
+    expect 3
+    [ "$(rewards a.zst)" = '[null,null]' ]
+    run_tool timeout 30 mint-score cmd --command 'yes' --timeout 2 --retries 0 --allow-null big.jsonl -o b.zst
+    expect 3
+    [ "$(rewards b.zst)" = '[null,null]' ]
+    run_tool timeout 30 mint-score cmd --command 'tr -d "\n" </dev/zero' --timeout 5 --retries 0 --allow-null big.jsonl -o c.zst
+    expect 3
+    has "$(zstd -dcq c.zst)" 'more than 1 MiB'
+    # it echoes as it reads, both ways full: the detail is cut, the score stays
+    cat >prog <<'END'
+#!/bin/sh
+exec perl -pe '$| = 1; chomp; $_ = "{\"score\":2,\"all\":$_}\n"'
+END
+    chmod +x prog
+    printf '{"sequences":[{"text":"%s"}]}\n' "$(head -c 500000 /dev/zero | tr '\0' y)" >mid.jsonl
+    run_tool timeout 30 mint-score cmd --command ./prog mid.jsonl -o d.zst
+    expect 0
+    [ "$(rewards d.zst)" = '[2]' ]
+    [ "$(zstd -dcq d.zst | wc -c)" -lt 600000 ]
+}
+
+@test "cmd: a program that closes its input, or is not there" {
+    printf '#!/bin/sh\nexec <&-; sleep 0.1; echo 1\n' >prog
+    chmod +x prog
+    run_tool timeout 30 mint-score cmd --command ./prog --allow-null r.jsonl -o out.zst
+    [ "$status" -eq 0 ] || [ "$status" -eq 3 ]
+    [ "$(zstd -dcq out.zst | wc -l)" -eq 2 ]
+    run_tool mint-score cmd --command ./nothing-here r.jsonl -o no.zst
+    expect 1
+    has "$stderr" "cannot run './nothing-here'"
+    no_leftovers no.zst
+}
+
+@test "cmd: a signal ends the programs too, and leaves no file" {
+    printf '#!/bin/sh\necho $$ >pid; read -r l; echo 1; exec sleep 987\n' >prog
+    chmod +x prog
+    mint-score cmd --command ./prog --timeout 60 r.jsonl -o out.zst 2>err &
+    pid=$!
+    for i in $(seq 50); do
+        [ -s pid ] && break
+        sleep 0.1
+    done
+    sleep 0.2
+    kill -TERM $pid
+    rc=0
+    wait $pid || rc=$?
+    [ $rc -eq 143 ]
+    no_leftovers out.zst
+    ended "$(cat pid)"
+}
+
+@test "cmd: bad records end the run, or are skipped, with programs at work" {
+    answer 'print 1'
+    groups 20 | sed '11s/"sequences":\[/"sequences":[7,/' >g.jsonl
+    run_tool timeout 30 mint-score cmd --command ./prog --jobs 3 g.jsonl -o out.zst
+    expect 1
+    has "$stderr" 'g.jsonl:11: sequences[0]'
+    no_leftovers out.zst
+    run_tool timeout 30 mint-score cmd --command ./prog --jobs 3 --skip-bad g.jsonl -o out.zst
+    expect 3
+    [ "$(zstd -dcq out.zst | wc -l)" -eq 19 ]
+}
+
+@test "a pattern that runs away is no score" {
+    printf '{"sequences":[{"text":"%sb"}]}\n' "$(head -c 40 /dev/zero | tr '\0' a)" >a.jsonl
+    run_tool timeout 30 mint-score regex --pattern '^(a+)+$' a.jsonl -o out.zst
+    expect 1
+    has "$stderr" 'the pattern gave up'
+    no_leftovers out.zst
+    run_tool timeout 30 mint-score regex --pattern '^(a+)+$' --allow-null a.jsonl -o out.zst
+    expect 3
+    [ "$(rewards out.zst)" = '[null]' ]
+}
+
+@test "a closed pipe ends it quietly; a full device is an error" {
+    groups 20000 >g.jsonl
+    set +o pipefail
+    mint-score exact --plain g.jsonl 2>err | head -n 1 >/dev/null
+    [ ! -s err ]
+    run_tool mint-score exact --plain r.jsonl -o /dev/full
+    expect 1
+    has "$stderr" 'No space left'
+}
