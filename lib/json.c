@@ -24,6 +24,7 @@
 #include "json_text.h"
 #include "mem.h"
 #include "num.h"
+#include "num_swar.h"
 
 #define MAX_TEXT ((size_t)INT32_MAX - 16) /* jsmn counts in int */
 
@@ -649,22 +650,27 @@ char *mint_json_strdup(const struct mint_json *j, mint_json_val v)
 
 /* --- bulk readers */
 
-/* The numbers of a K_NUMBERS array one after another; the text is known to be well-formed. */
-struct walk {
-    const char *p;
-};
-
-static const char *walk_next(struct walk *w, size_t *n)
+/* Goes over what stands in front of the next number of a K_NUMBERS array. */
+static const char *to_number(const char *p)
 {
-    const char *p = w->p, *s;
-    while ((unsigned char)*p <= ' ' || *p == ',' || *p == '[')
+    if (*p == ',' || *p == '[')
         p++;
-    s = p;
-    while (*p != ',' && *p != ']' && (unsigned char)*p > ' ')
+    while ((unsigned char)*p <= ' ' || *p == ',')
         p++;
-    *n = (size_t)(p - s);
-    w->p = p;
-    return s;
+    return p;
+}
+
+static bool ends_number(char c)
+{
+    return c == ',' || c == ']' || (unsigned char)c <= ' ';
+}
+
+static size_t number_length(const char *p)
+{
+    size_t n = 0;
+    while (!ends_number(p[n]))
+        n++;
+    return n;
 }
 
 static int fail_element(const struct mint_json *j, mint_json_val v, size_t i, const char *s,
@@ -700,30 +706,41 @@ static int check_numbers(const struct mint_json *j, mint_json_val v, size_t n, s
     return 0;
 }
 
+static int fail_int(const struct mint_json *j, mint_json_val v, size_t i, const char *p, int64_t lo,
+                    int64_t hi, struct mint_err *err)
+{
+    char what[96];
+    bool is_int;
+    size_t n = number_length(p);
+    mint_num_scan(p, n, &is_int);
+    snprintf(what, sizeof what, "outside %lld..%lld", (long long)lo, (long long)hi);
+    return fail_element(j, v, i, p, n, err, is_int ? what : "not a whole number");
+}
+
 int mint_json_ints(const struct mint_json *j, mint_json_val v, int32_t *out, size_t n, int64_t lo,
                    int64_t hi, struct mint_err *err)
 {
     if (check_numbers(j, v, n, err) < 0)
         return -1;
-    struct walk w = {j->text + j->nodes[v].start};
-    size_t have = mint_json_size(j, v), len;
-    lo = MINT_MAX(lo, (int64_t)INT32_MIN);
-    hi = MINT_MIN(hi, (int64_t)INT32_MAX);
+    const char *p = j->text + j->nodes[v].start, *end = j->text + j->n;
+    size_t have = mint_json_size(j, v);
+    int32_t low = (int32_t)MINT_MAX(lo, (int64_t)INT32_MIN),
+            high = (int32_t)MINT_MIN(hi, (int64_t)INT32_MAX);
     for (size_t i = 0; i < have; i++) {
-        const char *s = walk_next(&w, &len);
-        int64_t x;
-        if (!mint_num_int(s, len, &x)) {
-            bool is_int;
-            mint_num_scan(s, len, &is_int);
-            return fail_element(j, v, i, s, len, err,
-                                is_int ? "out of range" : "not a whole number");
+        int32_t x;
+        p = to_number(p);
+        size_t used = (size_t)mint_swar_read(p, (size_t)(end - p), &x);
+        if (used == 0 || !ends_number(p[used])) {
+            int64_t wide;
+            used = number_length(p);
+            if (!mint_num_int(p, used, &wide) || wide < low || wide > high)
+                return fail_int(j, v, i, p, lo, hi, err);
+            x = (int32_t)wide;
+        } else if (x < low || x > high) {
+            return fail_int(j, v, i, p, lo, hi, err);
         }
-        if (x < lo || x > hi) {
-            char what[96];
-            snprintf(what, sizeof what, "outside %lld..%lld", (long long)lo, (long long)hi);
-            return fail_element(j, v, i, s, len, err, what);
-        }
-        out[i] = (int32_t)x;
+        out[i] = x;
+        p += used;
     }
     return 0;
 }
@@ -733,13 +750,14 @@ int mint_json_floats(const struct mint_json *j, mint_json_val v, float *out, siz
 {
     if (check_numbers(j, v, n, err) < 0)
         return -1;
-    struct walk w = {j->text + j->nodes[v].start};
-    size_t have = mint_json_size(j, v), len;
+    const char *p = j->text + j->nodes[v].start, *end = j->text + j->n;
+    size_t have = mint_json_size(j, v);
     for (size_t i = 0; i < have; i++) {
-        const char *s = walk_next(&w, &len);
-        out[i] = mint_num_float(s, len);
+        p = to_number(p);
+        size_t used = mint_num_read_float(p, (size_t)(end - p), &out[i]);
         if (!isfinite(out[i]))
-            return fail_element(j, v, i, s, len, err, "too large for a float32");
+            return fail_element(j, v, i, p, used, err, "too large for a float32");
+        p += used;
     }
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "json.h"
 #include "num.h"
+#include "num_swar.h"
 
 /* --- UTF-8 */
 
@@ -161,19 +162,23 @@ const char *mint_json_scan_string(const char *p, const char *end, bool *escaped,
 
 const char *mint_json_scan_number(const char *p, const char *end)
 {
-    const char *q = p;
-    if (q < end && *q == '-')
-        q++;
-    const char *digits = q;
-    while (q < end && (unsigned char)(*q - '0') <= 9)
-        q++;
-    if (q == digits || (*digits == '0' && q - digits > 1))
+    p += p < end && *p == '-';
+    const char *q = mint_swar_skip(p, end);
+    if (q == p || (*p == '0' && q - p > 1))
         return NULL;
-    if (q == end || (*q != '.' && (*q | 0x20) != 'e'))
+    if (q < end && *q == '.') {
+        p = q + 1;
+        q = mint_swar_skip(p, end);
+        if (q == p)
+            return NULL;
+    }
+    if (q == end || (*q | 0x20) != 'e')
         return q;
-    bool is_int;
-    size_t n = mint_num_scan(p, (size_t)(end - p), &is_int);
-    return n > 0 ? p + n : NULL;
+    q++;
+    q += q < end && (*q == '+' || *q == '-');
+    p = q;
+    q = mint_swar_skip(p, end);
+    return q == p ? NULL : q;
 }
 
 /* --- meaning */
@@ -376,9 +381,17 @@ void mint_json_put_floats(struct mint_buf *b, const float *v, size_t n)
 {
     mint_buf_addc(b, '[');
     for (size_t i = 0; i < n; i++) {
+        mint_buf_reserve(b, MINT_NUM_MAX + 2);
+        char *p = b->data + b->len;
         if (i > 0)
-            mint_buf_addc(b, ',');
-        mint_json_put_float(b, v[i]);
+            *p++ = ',';
+        if (__builtin_isfinite(v[i])) {
+            p += mint_num_print_float(p, v[i]);
+        } else {
+            memcpy(p, "null", 4);
+            p += 4;
+        }
+        b->len = (size_t)(p - b->data);
     }
     mint_buf_addc(b, ']');
 }

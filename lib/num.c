@@ -14,6 +14,7 @@
 
 #include "mem.h"
 #include "num_pow10.h"
+#include "num_swar.h"
 
 typedef unsigned __int128 u128;
 
@@ -33,11 +34,6 @@ static int log10_pow2_uneven(int e)
 {
     return (e * 1262611 - 524031) >> 22;
 }
-
-static const char pairs[201] =
-    "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
-    "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
-    "8081828384858687888990919293949596979899";
 
 /* --- printing */
 
@@ -103,26 +99,23 @@ static struct decimal shortest32(uint32_t c, int q, bool uneven)
     return choose(low, mid, high, c & 1, k);
 }
 
-/* Digits of v, right-aligned before end; returns the first. */
+/* Room for the 20 digits of any uint64_t in front of end, and for copies of COPY bytes that start
+ * there. */
+#define DIGITS_ROOM 24
+#define COPY        24
+
+/* Digits of v, right-aligned before end; returns the first. Writes whole groups of eight before it.
+ */
 static char *put_digits(char *end, uint64_t v)
 {
-    while (v > UINT32_MAX) {
-        uint64_t rest = v / 100;
-        memcpy(end -= 2, pairs + 2 * (v - 100 * rest), 2);
+    while (v >= 100000000) {
+        uint64_t rest = v / 100000000;
+        mint_swar_store(end -= 8, mint_swar_digits((uint32_t)(v - rest * 100000000)));
         v = rest;
     }
-    uint32_t w = (uint32_t)v;
-    while (w >= 100) {
-        uint32_t rest = w / 100;
-        memcpy(end -= 2, pairs + 2 * (w - 100 * rest), 2);
-        w = rest;
-    }
-    if (w >= 10) {
-        memcpy(end -= 2, pairs + 2 * w, 2);
-        return end;
-    }
-    *--end = (char)('0' + w);
-    return end;
+    uint64_t digits = mint_swar_digits((uint32_t)v);
+    mint_swar_store(end - 8, digits);
+    return end - mint_swar_length((uint32_t)v, digits);
 }
 
 static int put_exponent(char *out, int e)
@@ -135,41 +128,44 @@ static int put_exponent(char *out, int e)
         *o++ = (char)('0' + e / 100);
         e %= 100;
     }
-    memcpy(o, pairs + 2 * e, 2);
-    return (int)(o + 2 - out);
+    *o++ = (char)('0' + e / 10);
+    *o++ = (char)('0' + e % 10);
+    return (int)(o - out);
 }
 
-/* Fixed notation for 1e-4 <= value < 1e15, d.ddde-XX otherwise. */
+/*
+ * Fixed notation for 1e-4 <= value < 1e15, d.ddde-XX otherwise. The copies are longer than what is
+ * needed, but of a fixed length, which is much quicker; MINT_NUM_MAX has room for them.
+ */
 static int print_decimal(char *out, bool negative, struct decimal d)
 {
-    char text[24], *end = text + sizeof text, *s = put_digits(end, d.digits), *o = out;
+    char text[DIGITS_ROOM + COPY], *end = text + DIGITS_ROOM, *o = out;
+    memset(end, '0', COPY);
+    const char *s = put_digits(end, d.digits);
     int all = (int)(end - s), n = all, point = all + d.exp10;
     while (n > 1 && s[n - 1] == '0')
         n--;
-    if (negative)
-        *o++ = '-';
-    if (point > 15 || point < -3) {
-        *o++ = s[0];
-        if (n > 1) {
-            *o++ = '.';
-            memcpy(o, s + 1, (size_t)n - 1);
-            o += n - 1;
+    *o = '-';
+    o += negative;
+    if (point > 0 && point <= 15) {
+        memcpy(o, s, COPY); /* with zeros behind the digits */
+        if (point < n) {
+            memcpy(o + point + 1, s + point, COPY - 8);
+            o[point] = '.';
+            o++;
         }
-        o += put_exponent(o, point - 1);
-    } else if (point <= 0) {
+        o += MINT_MAX(point, n);
+    } else if (point <= 0 && point >= -3) {
         memcpy(o, "0.000", 5);
         o += 2 - point;
-        memcpy(o, s, (size_t)n);
+        memcpy(o, s, COPY);
         o += n;
-    } else if (point >= n) {
-        memcpy(o, s, (size_t)n);
-        memset(o + n, '0', (size_t)(point - n));
-        o += point;
     } else {
-        memcpy(o, s, (size_t)point);
-        o[point] = '.';
-        memcpy(o + point + 1, s + point, (size_t)(n - point));
-        o += n + 1;
+        *o = *s;
+        o[1] = '.';
+        memcpy(o + 2, s + 1, COPY - 8);
+        o += n > 1 ? n + 1 : 1;
+        o += put_exponent(o, point - 1);
     }
     *o = '\0';
     return (int)(o - out);
@@ -177,13 +173,22 @@ static int print_decimal(char *out, bool negative, struct decimal d)
 
 int mint_num_print_int(char *out, int64_t v)
 {
-    char text[24], *end = text + sizeof text;
     uint64_t u = v < 0 ? -(uint64_t)v : (uint64_t)v;
-    char *s = put_digits(end, u), *o = out;
-    if (v < 0)
-        *o++ = '-';
-    memcpy(o, s, (size_t)(end - s));
-    o += end - s;
+    char *o = out;
+    *o = '-';
+    o += v < 0;
+    if (u < 100000000) {
+        uint64_t digits = mint_swar_digits((uint32_t)u);
+        int n = mint_swar_length((uint32_t)u, digits);
+        mint_swar_store(o, digits >> 8 * (8 - n));
+        o += n;
+    } else {
+        char text[DIGITS_ROOM + COPY], *end = text + DIGITS_ROOM;
+        memset(end, '0', COPY);
+        const char *s = put_digits(end, u);
+        memcpy(o, s, COPY);
+        o += end - s;
+    }
     *o = '\0';
     return (int)(o - out);
 }
@@ -279,42 +284,51 @@ struct parts {
     bool negative, cut;
 };
 
-static struct parts take_apart(const char *s, size_t n)
+/* Takes the digits at p into r; returns the byte behind them. */
+static const char *take_digits(struct parts *r, const char *p, const char *end, bool fraction)
 {
-    struct parts r = {0};
-    const char *p = s, *end = s + n;
-    int digits = 0;
-    bool fraction = false;
-    r.negative = *p == '-';
-    p += r.negative;
-    for (; p < end; p++) {
-        unsigned char d = (unsigned char)(*p - '0');
-        if (d > 9) {
-            if (*p != '.')
-                break;
-            fraction = true;
-            continue;
-        }
-        if (digits < 19) {
-            r.mantissa = 10 * r.mantissa + d;
-            digits += r.mantissa != 0; /* leading zeros do not count */
-            r.exp10 -= fraction;
+    static const uint64_t tens[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+    while (end - p >= 8 && r->mantissa < UINT64_C(100000000000)) {
+        uint64_t w = mint_swar_load(p);
+        int n = mint_swar_count(w);
+        if (n == 0)
+            return p;
+        r->mantissa = r->mantissa * tens[n] + mint_swar_value(w, n);
+        r->exp10 -= fraction ? n : 0;
+        p += n;
+        if (n < 8)
+            return p;
+    }
+    for (; p < end && is_digit(*p); p++) {
+        if (r->mantissa < UINT64_C(1000000000000000000)) {
+            r->mantissa = 10 * r->mantissa + (unsigned)(*p - '0');
+            r->exp10 -= fraction;
         } else {
-            r.cut |= d != 0;
-            r.exp10 += !fraction;
+            r->cut |= *p != '0';
+            r->exp10 += !fraction;
         }
     }
-    if (p == end)
-        return r;
-    p++; /* e or E */
+    return p;
+}
+
+/* The number at the beginning of s[0..n), which is well-formed; returns the bytes it takes. */
+static size_t take_apart(struct parts *r, const char *s, size_t n)
+{
+    const char *p = s, *end = s + n;
+    *r = (struct parts){.negative = *p == '-'};
+    p = take_digits(r, p + r->negative, end, false);
+    if (p < end && *p == '.')
+        p = take_digits(r, p + 1, end, true);
+    if (p == end || (*p | 0x20) != 'e')
+        return (size_t)(p - s);
+    p++;
     bool minus = *p == '-';
-    if (minus || *p == '+')
-        p++;
+    p += minus || *p == '+';
     int64_t e = 0;
-    for (; p < end; p++)
+    for (; p < end && is_digit(*p); p++)
         e = e < INT64_C(1000000000000000) ? 10 * e + (*p - '0') : e;
-    r.exp10 += minus ? -e : e;
-    return r;
+    r->exp10 += minus ? -e : e;
+    return (size_t)(p - s);
 }
 
 /*
@@ -364,7 +378,8 @@ static double slow_read(const char *s, size_t n, bool as_float)
 
 double mint_num_double(const char *s, size_t n)
 {
-    struct parts r = take_apart(s, n);
+    struct parts r;
+    n = take_apart(&r, s, n);
     if (r.mantissa == 0)
         return r.negative ? -0.0 : 0.0;
     if (r.exp10 == 0 && r.mantissa <= UINT64_C(1) << 53 && !r.cut)
@@ -384,16 +399,15 @@ double mint_num_double(const char *s, size_t n)
     return v;
 }
 
-float mint_num_float(const char *s, size_t n)
+static float round_float(const struct parts *r, const char *s, size_t n)
 {
-    struct parts r = take_apart(s, n);
-    if (r.mantissa == 0)
-        return r.negative ? -0.0f : 0.0f;
-    if (r.exp10 == 0 && r.mantissa <= 1 << 24 && !r.cut)
-        return r.negative ? -(float)r.mantissa : (float)r.mantissa;
+    if (r->mantissa == 0)
+        return r->negative ? -0.0f : 0.0f;
+    if (r->exp10 == 0 && r->mantissa <= 1 << 24 && !r->cut)
+        return r->negative ? -(float)r->mantissa : (float)r->mantissa;
     uint64_t c;
     int q;
-    if (!round_parts(&r, 24, &c, &q))
+    if (!round_parts(r, 24, &c, &q))
         return (float)slow_read(s, n, true);
     q += (int)(c >> 24);
     c >>= c >> 24;
@@ -401,9 +415,24 @@ float mint_num_float(const char *s, size_t n)
     if (exponent < 1 || exponent > 254)
         return (float)slow_read(s, n, true);
     uint32_t bits =
-        (uint32_t)r.negative << 31 | (uint32_t)exponent << 23 | ((uint32_t)c & 0x7fffff);
+        (uint32_t)r->negative << 31 | (uint32_t)exponent << 23 | ((uint32_t)c & 0x7fffff);
     float v;
     memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+size_t mint_num_read_float(const char *s, size_t n, float *v)
+{
+    struct parts r;
+    size_t used = take_apart(&r, s, n);
+    *v = round_float(&r, s, used);
+    return used;
+}
+
+float mint_num_float(const char *s, size_t n)
+{
+    float v;
+    mint_num_read_float(s, n, &v);
     return v;
 }
 

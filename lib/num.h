@@ -25,6 +25,9 @@ size_t mint_num_scan(const char *s, size_t n, bool *is_int);
 double mint_num_double(const char *s, size_t n);
 /* The float nearest to the text itself (not via double: no double rounding). */
 float mint_num_float(const char *s, size_t n);
+/* For long arrays: reads the number that s[0..n) begins with, in text that is known to be
+ * well-formed; returns the bytes it takes. */
+size_t mint_num_read_float(const char *s, size_t n, float *v);
 /* Exact integer; false if it has a fraction or exponent, or leaves the int64 range. */
 bool mint_num_int(const char *s, size_t n, int64_t *v);
 

@@ -475,7 +475,7 @@ static void bulk_readers_name_the_place(void **state)
         {"{\"a\":{\"t\":[1,2.5]}}", false, 2, "a.t[1] (column 14) is 2.5, not a whole number"},
         {"{\"a\":{\"t\":[1e2]}}", false, 1, "a.t[0] (column 12) is 1e2, not a whole number"},
         {"{\"a\":{\"t\":[18446744073709551617]}}", false, 1,
-         "a.t[0] (column 12) is 18446744073709551617, out of range"},
+         "a.t[0] (column 12) is 18446744073709551617, outside 0..100"},
         {"{\"a\":{\"t\":[1,null]}}", false, 2, "a.t[1] (column 14) is null, not a number"},
         {"{\"a\":{\"t\":[1,[2]]}}", true, 2, "a.t[1] (column 14) is [2], not a number"},
         {"{\"a\":{\"t\":\"x\"}}", true, 2, "a.t (column 11) is no array of numbers"},
