@@ -97,22 +97,32 @@ static int64_t cols_of(const struct mint_st_tensor *t)
     return n;
 }
 
-/* The adapter's pair as float32, for one tensor. */
+/* The adapter's pair of one tensor. */
 struct pair {
-    float *a, *b; /* [r, cols], [rows, r]; NULL: a copy */
+    double *a; /* [r, cols], NULL: a copy */
+    float *b;  /* [rows, r] */
 };
+
+static float *load(const struct mint_st_tensor *t, size_t *n)
+{
+    *n = (size_t)(t->shape[0] * t->shape[1]);
+    float *v = mint_xcalloc(*n, sizeof *v);
+    mint_dtype_to_f32(t->dtype, t->data, v, *n);
+    return v;
+}
 
 static struct pair pair_load(const struct item *it)
 {
     struct pair p = {NULL, NULL};
-    if (it->a) {
-        p.a = mint_xcalloc((size_t)(it->a->shape[0] * it->a->shape[1]), sizeof *p.a);
-        p.b = mint_xcalloc((size_t)(it->b->shape[0] * it->b->shape[1]), sizeof *p.b);
-        mint_dtype_to_f32(it->a->dtype, it->a->data, p.a,
-                          (size_t)(it->a->shape[0] * it->a->shape[1]));
-        mint_dtype_to_f32(it->b->dtype, it->b->data, p.b,
-                          (size_t)(it->b->shape[0] * it->b->shape[1]));
-    }
+    size_t n, m;
+    if (!it->a)
+        return p;
+    float *a = load(it->a, &n);
+    p.a = mint_xcalloc(n, sizeof *p.a);
+    for (size_t i = 0; i < n; i++)
+        p.a[i] = (double)a[i];
+    free(a);
+    p.b = load(it->b, &m);
     return p;
 }
 
@@ -122,22 +132,36 @@ static void pair_free(struct pair *p)
     free(p->b);
 }
 
+/* y[j] += b[0] a[0][j] + ... one k after the other, four at a time to spare memory traffic. */
+static void add_rows(double *y, const double *a, const float *b, int64_t rank, int64_t cols)
+{
+    int64_t k = 0;
+    for (; k + 4 <= rank; k += 4, a += 4 * cols) {
+        const double b0 = (double)b[k], b1 = (double)b[k + 1], b2 = (double)b[k + 2],
+                     b3 = (double)b[k + 3];
+        const double *a1 = a + cols, *a2 = a1 + cols, *a3 = a2 + cols;
+#pragma omp simd
+        for (int64_t j = 0; j < cols; j++)
+            y[j] = (((y[j] + b0 * a[j]) + b1 * a1[j]) + b2 * a2[j]) + b3 * a3[j];
+    }
+    for (; k < rank; k++, a += cols) {
+        const double bk = (double)b[k];
+#pragma omp simd
+        for (int64_t j = 0; j < cols; j++)
+            y[j] += bk * a[j];
+    }
+}
+
 /*
  * exact[j] = row[j] + scale * sum_k b[k] a[k][j], k ascending, in double (the products of floats
  * are exact there). Returns the squared norm of the update.
  */
-static double merge_row(double *exact, const float *row, const float *a, const float *b,
+static double merge_row(double *exact, const float *row, const double *a, const float *b,
                         int64_t rank, int64_t cols, double scale)
 {
     double sq = 0;
     memset(exact, 0, (size_t)cols * sizeof *exact);
-    for (int64_t k = 0; k < rank; k++) {
-        const double bk = (double)b[k];
-        const float *ak = a + k * cols;
-#pragma omp simd
-        for (int64_t j = 0; j < cols; j++)
-            exact[j] += bk * (double)ak[j];
-    }
+    add_rows(exact, a, b, rank, cols);
     for (int64_t j = 0; j < cols; j++) {
         double d = scale * exact[j];
         sq += d * d;
