@@ -56,23 +56,19 @@ static uint32_t scale32(const uint64_t g[2], uint32_t c)
     return (uint32_t)(p >> 64) | ((uint32_t)(p >> 32) > 1);
 }
 
-/* The choice among candidates; all values are scaled by 4. odd: the interval's ends do not belong
- * to it. */
-static struct decimal choose(uint64_t low, uint64_t mid, uint64_t high, unsigned odd, int k)
+/*
+ * The choice among candidates; all values are scaled by 4. odd: the interval's ends do not belong
+ * to it. Which candidate wins is as good as random, so all are computed and none is branched to.
+ */
+static inline struct decimal choose(uint64_t low, uint64_t mid, uint64_t high, unsigned odd, int k)
 {
-    uint64_t s = mid / 4;
-    if (s >= 10) {
-        uint64_t s10 = s / 10;
-        bool down = low + odd <= 40 * s10, up = 40 * s10 + 40 + odd <= high;
-        if (down != up)
-            return (struct decimal){s10 + up, k + 1};
-    }
+    uint64_t s = mid / 4, s10 = s / 10, half = 4 * s + 2;
+    bool down10 = low + odd <= 40 * s10, up10 = 40 * s10 + 40 + odd <= high;
     bool down = low + odd <= 4 * s, up = 4 * s + 4 + odd <= high;
-    if (down != up)
-        return (struct decimal){s + up, k};
-    uint64_t half = 4 * s + 2;
     bool round_up = mid > half || (mid == half && (s & 1));
-    return (struct decimal){s + round_up, k};
+    bool shorter = (s >= 10) & (down10 != up10);
+    uint64_t full = s + (down != up ? up : round_up);
+    return (struct decimal){shorter ? s10 + up10 : full, k + shorter};
 }
 
 /* value = c * 2^q; uneven: the neighbour below is nearer than the one above (c is a power of two).
@@ -106,8 +102,15 @@ static struct decimal shortest32(uint32_t c, int q, bool uneven)
 
 /* Digits of v, right-aligned before end; returns the first. Writes whole groups of eight before it.
  */
-static char *put_digits(char *end, uint64_t v)
+static inline char *put_digits(char *end, uint64_t v)
 {
+    if (v < 1000000000) { /* any float: without a branch on the number of digits */
+        uint32_t top = (uint32_t)v / 100000000, rest = (uint32_t)v % 100000000;
+        uint64_t digits = mint_swar_digits(rest);
+        mint_swar_store(end - 8, digits);
+        end[-9] = (char)('0' + top);
+        return end - (top ? 9 : mint_swar_length(rest, digits));
+    }
     while (v >= 100000000) {
         uint64_t rest = v / 100000000;
         mint_swar_store(end -= 8, mint_swar_digits((uint32_t)(v - rest * 100000000)));
