@@ -8,12 +8,17 @@ setup() {
     need mint-init
 }
 
+# names DIR: what is in it.
+names() {
+    find "$1" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort | tr '\n' ' '
+}
+
 @test "a folder with everything that a model needs" {
     run_tool mint-init --to m
     expect 0
     [ -z "$output" ]
     [ -z "$stderr" ]
-    [ "$(ls -A m | tr '\n' ' ')" = "config.json generation_config.json model.safetensors tokenizer.json tokenizer_config.json " ]
+    [ "$(names m)" = "config.json generation_config.json model.safetensors tokenizer.json tokenizer_config.json " ]
     [ "$(jq -r '.model_type, .hidden_size, .vocab_size, .tie_word_embeddings' m/config.json | tr '\n' ' ')" = "qwen3 64 264 true " ]
     [ "$(jq -c .eos_token_id m/generation_config.json)" = "[258,256]" ]
     [ "$(jq '.model.vocab | length' m/tokenizer.json)" = 256 ]
