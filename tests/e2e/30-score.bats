@@ -26,8 +26,7 @@ groups() {
 
 # ended PID: it is gone within two seconds, or waits only to be buried
 ended() {
-    local i
-    for i in $(seq 20); do
+    for _ in $(seq 20); do
         if [ ! -d "/proc/$1" ] || grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null; then
             return 0
         fi
@@ -138,6 +137,7 @@ answer() {
 # ---- cmd ---------------------------------------------------------------------------------------------------------------
 
 @test "cmd: numbers and objects, in order, with several at a time" {
+    # shellcheck disable=SC2016
     answer 'split($0, p, "\"text\":\"t"); s = p[2] + 0; if (n % 2) print s; else printf "{\"score\":%d,\"why\":\"\\u00e9\"}\n", s'
     groups 200 >g.jsonl
     run_tool mint-score cmd --command ./prog g.jsonl -o one.zst
@@ -168,6 +168,7 @@ END
 }
 
 @test "cmd: failures are null with their reason, never 0, and nothing is written without --allow-null" {
+    # shellcheck disable=SC2016
     answer 'if ($0 ~ /"id":"a"/ && $0 ~ /"sample":1/) exit 3; print 1'
     run_tool mint-score cmd --command ./prog r.jsonl -o out.zst
     expect 1
@@ -300,7 +301,7 @@ END
     chmod +x prog
     mint-score cmd --command ./prog --timeout 60 r.jsonl -o out.zst 2>err &
     pid=$!
-    for i in $(seq 50); do
+    for _ in $(seq 50); do
         [ -s pid ] && break
         sleep 0.1
     done

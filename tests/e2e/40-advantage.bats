@@ -1,0 +1,273 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# mint-advantage: the goldens, what is dropped is reported, options. The arithmetic: tests/unit/test_advantage.c.
+load helpers
+
+setup() {
+    enter_scratch
+    need mint-advantage
+    DATA=$MINT_ROOT/tests/data/datum
+}
+
+# group ID PROMPT REWARD...: a group whose responses are 20+i 30 with logprobs -0.5 -1.5
+group() {
+    local id=$1 prompt=$2 sep='' i=0
+    shift 2
+    printf '{"id":"%s","prompt_tokens":[%s],"sequences":[' "$id" "$prompt"
+    for r in "$@"; do
+        printf '%s{"tokens":[%d,30],"logprobs":[-0.5,-1.5],"stop_reason":"stop","reward":%s}' "$sep" $((20 + i)) "$r"
+        sep=, i=$((i + 1))
+    done
+    printf '],"sampling":{"step":4,"max_tokens":16,"adapter":null}}\n'
+}
+
+# advantages FILE: the last of each Datum, six digits
+advantages() {
+    zstd -dcf "$1" | jq -r '.loss_fn_inputs.advantages.data[-1] * 1000000 | round / 1000000' | paste -sd' '
+}
+
+# same_datums FILE FILE: equal as JSON, floats as float32
+same_datums() {
+    # shellcheck disable=SC2016
+    local prog='def f32: . as $x | if $x == 0 then 0 else ([($x | if . < 0 then -. else . end | log2 | floor), -126] | max) as $e | ($x / pow(2; $e - 23) | round) * pow(2; $e - 23) end;
+        [.model_input.chunks[].tokens, (.loss_fn_inputs | to_entries | sort_by(.key) | .[] | [.key, .value.dtype, .value.shape, (.value.data | map(f32))]), .meta.group, .meta.sample]'
+    diff <(zstd -dcf "$1" | jq -c "$prog") <(zstd -dcf "$2" | jq -c "$prog") || fail "$1 and $2 differ"
+}
+
+@test "rollouts give the golden Datums, number for number" {
+    for form in _form2 ''; do
+        run_tool mint-advantage --keep-flat --missing-logprobs zero "$DATA/rollouts$form.jsonl" -o d.zst -f
+        expect 0
+        has "$stderr" '9 groups (8 mixed, 1 flat good, 0 flat bad), 41 sequences -> 40 datums; dropped: 1 empty'
+        [ "$(zstd -dcq d.zst | wc -l)" -eq 40 ]
+        same_datums d.zst "$DATA/golden$form.jsonl"
+    done
+    # the flat group goes unless it is kept
+    run_tool mint-advantage --missing-logprobs zero "$DATA/rollouts.jsonl" -o less.zst
+    expect 0
+    has "$stderr" '36 datums; dropped: 4 flat, 1 empty'
+    zstd -dcq d.zst | grep -v '"group":"g01"' | cmp - <(zstd -dcq less.zst)
+}
+
+@test "the goldens are what their script makes of the short form" {
+    command -v python3 >/dev/null || skip "no python3"
+    mkdir -p data && cp -r "$DATA" data/datum && cp -r "$MINT_ROOT/tests/data/malformed" data/malformed
+    rm data/datum/*.jsonl data/datum/malformed/manifest.jsonl
+    python3 data/datum/convert.py
+    for f in "$DATA"/*.jsonl "$DATA/malformed/manifest.jsonl"; do
+        same "$f" "data/datum/${f#"$DATA"/}"
+    done
+}
+
+@test "a group of one is an error, and the raw reward with --norm none" {
+    run_tool mint-advantage "$DATA/group_of_one.jsonl" -o d.zst
+    expect_error 1 'group_of_one.jsonl:1: a group of one sequence has no baseline'
+    no_leftovers d.zst
+    run_tool mint-advantage --norm none "$DATA/group_of_one.jsonl" -o d.zst
+    expect 0
+    [ "$(advantages d.zst)" = 1 ]
+    (group g1 1,2 1 0 0 && group g2 1,2 1) >r.jsonl
+    run_tool mint-advantage --skip-bad r.jsonl -o s.zst
+    expect 3
+    [ "$(advantages s.zst)" = '0.666667 -0.333333 -0.333333' ]
+}
+
+@test "worked numbers: centred, deviation, leave one out" {
+    group g 1,2 1 0 0 0 >r.jsonl
+    for n in 'mean 0.75 -0.25 -0.25 -0.25' 'std 1.499997 -0.499999 -0.499999 -0.499999' 'loo 1 -0.333333 -0.333333 -0.333333' 'none 1 0 0 0'; do
+        mint-advantage -q --norm "${n%% *}" r.jsonl -o d.zst -f
+        [ "$(advantages d.zst)" = "${n#* }" ] || fail "${n%% *}: $(advantages d.zst)"
+    done
+}
+
+@test "groups are lines: sizes differ, prompts and ids repeat" {
+    (group g1 1,2 1 0 && group g2 1,2 1 1 0) | mint-advantage -q -o d.zst
+    [ "$(advantages d.zst)" = '0.5 -0.5 0.333333 0.333333 -0.666667' ]
+    (group g1 1,2 1 0 && group g1 1,2 1 1) | mint-advantage -q --keep-flat -o e.zst
+    [ "$(advantages e.zst)" = '0.5 -0.5 0 0' ]
+}
+
+@test "equal rewards of 0.7 are exactly flat, with every norm" {
+    group g 1,2 0.7 0.7 0.7 0.7 0.7 0.7 0.7 0.7 >r.jsonl
+    for n in mean std loo; do
+        mint-advantage -q --keep-flat --norm $n r.jsonl -o d.zst -f
+        [ "$(advantages d.zst)" = '0 0 0 0 0 0 0 0' ]
+        run_tool mint-advantage --norm $n r.jsonl -o e.zst -f
+        expect 0
+        has "$stderr" 'dropped: 8 flat'
+        has "$stderr" 'no datums'
+        [ "$(zstd -dcq e.zst | wc -c)" -eq 0 ]
+    done
+}
+
+@test "null rewards are left out of the mean and counted; missing ones are an error" {
+    group g 1,2 0.8 0.6 null 0.6 >r.jsonl
+    run_tool mint-advantage r.jsonl -o d.zst
+    expect 0
+    has "$stderr" '4 sequences -> 3 datums; dropped: 1 null'
+    [ "$(advantages d.zst)" = '0.133333 -0.066667 -0.066667' ]
+    [ "$(zstd -dcq d.zst | jq .meta.sample | paste -sd' ')" = '0 1 3' ]
+    sed 's/,"reward":0.8//' r.jsonl >no.jsonl
+    run_tool mint-advantage no.jsonl -o e.zst
+    expect_error 1 'no.jsonl:1: no score yet (run mint-score first): sequences[0].reward is missing'
+    no_leftovers e.zst
+}
+
+@test "no logprob is made up" {
+    group g 1,2 1 0 | sed 's/\[-0.5,-1.5\]/null/' >null.jsonl
+    group g 1,2 1 0 | sed 's/\[-0.5,-1.5\]/[-0.5]/' >short.jsonl
+    run_tool mint-advantage null.jsonl -o d.zst
+    expect_error 1 'null.jsonl:1:'
+    has "$stderr" 'sequences[0].logprobs is missing'
+    run_tool mint-advantage short.jsonl -o d.zst
+    expect_error 1 'sequences[0].logprobs'
+    has "$stderr" 'has 1 values, 2 expected'
+    no_leftovers d.zst
+    run_tool mint-advantage --skip-bad null.jsonl short.jsonl -o d.zst
+    expect 3
+    [ "$(zstd -dcq d.zst | wc -l)" -eq 0 ]
+}
+
+@test "one Datum to the byte" {
+    printf '%s\n' '{"id":"q","prompt_tokens":[10,11,12],"sequences":[{"tokens":[20,21],"logprobs":[-0.5,-1.5],"reward":0.75}]}' |
+        mint-advantage -q --norm none --plain -o d.jsonl
+    printf '%s' '{"model_input":{"chunks":[{"type":"encoded_text","tokens":[10,11,12,20]}]},' \
+        '"loss_fn_inputs":{"target_tokens":{"data":[11,12,20,21],"dtype":"int64","shape":[4]},' \
+        '"weights":{"data":[0,0,1,1],"dtype":"float32","shape":[4]},' \
+        '"logprobs":{"data":[0,0,-0.5,-1.5],"dtype":"float32","shape":[4]},' \
+        '"advantages":{"data":[0,0,0.75,0.75],"dtype":"float32","shape":[4]}},' \
+        '"meta":{"id":"q","group":"q","sample":0,"reward":0.75,"advantage":0.75,"norm":"none"}}' >want
+    echo >>want
+    same d.jsonl want
+}
+
+@test "an empty response counts in the mean and gives no Datum" {
+    group g 1,2 1 0 | sed 's/\[21,30\],"logprobs":\[-0.5,-1.5\]/[],"logprobs":[]/' >r.jsonl
+    run_tool mint-advantage r.jsonl -o d.zst
+    expect 0
+    has "$stderr" '1 empty'
+    [ "$(advantages d.zst)" = 0.5 ]
+}
+
+@test "truncated responses: --drop-truncated, and the divisor counts what is written" {
+    group g 1,2 1 0 0.5 | sed 's/"stop"/"length"/3' >r.jsonl
+    mint-advantage -q --drop-truncated --length-norm batch r.jsonl -o d.zst
+    [ "$(advantages d.zst)" = '0.125 -0.125' ]
+    group g 1,2 1 0 | sed 's/"stop"/"length"/g' >all.jsonl
+    run_tool mint-advantage --drop-truncated --length-norm batch all.jsonl -o e.zst
+    expect 0
+    has "$stderr" 'dropped: 2 truncated'
+}
+
+@test "length norms; batch reads twice, from files and from a pipe" {
+    for i in $(seq 50); do group "g$i" 1,2,3 1 0 0.5; done >r.jsonl
+    sed -i '3s/^/\n\n/; 7s/"id":"g7",//' r.jsonl
+    mint-advantage -q --length-norm batch --plain r.jsonl >a.jsonl
+    mint-advantage -q --length-norm batch --plain <r.jsonl >b.jsonl
+    same a.jsonl b.jsonl
+    zstd -q r.jsonl -o r.zst
+    mint-advantage -q --length-norm batch --plain <(cat r.zst) >c.jsonl
+    diff <(sed 's/"line:9"/X/g' a.jsonl) <(sed 's/"line:9"/X/g' c.jsonl)
+    [ "$(jq -s '[.[].loss_fn_inputs.advantages.data[-1] | fabs] | add * 300 | round' a.jsonl)" = 50 ]
+    [ "$(advantages a.jsonl | cut -d' ' -f1)" = 0.001667 ]
+    mint-advantage -q --length-norm sequence r.jsonl -o s.zst
+    [ "$(advantages s.zst | cut -d' ' -f1-3)" = '0.25 -0.25 0' ]
+    mint-advantage -q --length-norm 8 r.jsonl -o k.zst
+    [ "$(advantages k.zst | cut -d' ' -f1-3)" = '0.0625 -0.0625 0' ]
+    (cat r.jsonl && echo '{"sequences":[]}') >bad.jsonl
+    run_tool mint-advantage --length-norm batch --skip-bad --plain bad.jsonl -o e.jsonl
+    expect 3
+    has "$stderr" '1 record skipped'
+    same a.jsonl e.jsonl
+}
+
+@test "overlong penalty" {
+    resp() { printf '{"tokens":[%s],"logprobs":[%s],"reward":1}' "$(seq -s, "$1")" "$(yes -- -1 | head -n "$1" | paste -sd,)"; }
+    printf '{"prompt_tokens":[1],"sequences":[%s,%s,%s],"sampling":{"max_tokens":100}}\n' "$(resp 80)" "$(resp 90)" "$(resp 100)" >r.jsonl
+    run_tool mint-advantage --overlong-buffer 20 --metrics m.jsonl r.jsonl -o d.zst
+    expect 0
+    [ "$(advantages d.zst)" = '0.5 0 -0.5' ]
+    [ "$(zstd -dcq d.zst | jq -c '[.meta.reward,.meta.penalty]' | paste -sd' ')" = '[1,0] [1,-0.5] [1,-1]' ]
+    [ "$(jq -c '[."reward/mean",."reward/overlong_penalty_mean"]' m.jsonl)" = '[1,-0.5]' ]
+    mint-advantage -q --overlong-buffer 20 --overlong-factor 0.5 r.jsonl -o e.zst
+    [ "$(advantages e.zst)" = '0.25 0 -0.25' ]
+    mint-advantage -q --overlong-buffer 20 --max-tokens 110 --keep-flat r.jsonl -o f.zst
+    [ "$(advantages f.zst)" = '0.166667 0.166667 -0.333333' ]
+    run_tool mint-advantage --overlong-buffer 0 r.jsonl
+    expect 2
+}
+
+@test "stale groups are dropped and counted" {
+    (group a 1 1 0 && group b 1 1 0 | sed 's/"step":4/"step":2/') >r.jsonl
+    run_tool mint-advantage --max-staleness 1 --step 4 r.jsonl -o d.zst
+    expect 0
+    has "$stderr" '2 datums; dropped: 2 stale'
+    mint-advantage -q --max-staleness 2 --step 4 r.jsonl -o e.zst
+    [ "$(zstd -dcq e.zst | wc -l)" -eq 4 ]
+    run_tool mint-advantage --max-staleness 1 r.jsonl
+    expect 2
+    sed 's/"step":4,//' r.jsonl >no.jsonl
+    run_tool mint-advantage --max-staleness 1 --step 4 no.jsonl -o f.zst
+    expect_error 1 'no.jsonl:1: sampling.step is missing'
+}
+
+@test "supervised Datums: weights alone, rewards and logprobs not needed" {
+    printf '%s\n' '{"id":"a","prompt_tokens":[1,2],"sequences":[{"tokens":[3,4]},{"tokens":[]}]}' >r.jsonl
+    run_tool mint-advantage --sft --plain r.jsonl
+    expect 0
+    [ "$(jq -c '.loss_fn_inputs | keys' <<<"$output")" = '["target_tokens","weights"]' ]
+    [ "$(jq -c '.loss_fn_inputs.weights.data' <<<"$output")" = '[0,1,1]' ]
+    group g 1,2 1 0.4 null 0.5 >s.jsonl
+    run_tool mint-advantage --sft --min-reward 0.5 s.jsonl -o d.zst
+    expect 0
+    has "$stderr" '2 datums; dropped: 1 null, 1 low'
+    run_tool mint-advantage --sft --min-reward 0.5 r.jsonl
+    expect 1
+    for bad in '--min-reward 1' '--sft --norm std' '--sft --keep-flat' '--max-tokens 3' '--length-norm -1' '--length-norm long'; do
+        # shellcheck disable=SC2086
+        run_tool mint-advantage $bad r.jsonl
+        expect 2
+    done
+}
+
+@test "ref_logprobs ride along as a tensor" {
+    group g 1,2 1 0 | sed 's/"stop_reason"/"ref_logprobs":[-0.75,-2],"stop_reason"/g' | mint-advantage -q --plain -o d.jsonl
+    [ "$(jq -c '.loss_fn_inputs.ref_logprobs' d.jsonl | head -n 1)" = '{"data":[0,-0.75,-2],"dtype":"float32","shape":[3]}' ]
+}
+
+@test "metrics: names and numbers" {
+    (group a 1 1 0 && group b 1 1 1 && group c 1 0 0 && group d 1 1 1 0 null) |
+        sed '1s/"stop"/"length"/' | mint-advantage -q --step 7 --metrics m.jsonl -o d.zst
+    [ "$(jq -c '[.tool,.step,."reward/mean",."env/by_group/frac_mixed",."env/by_group/frac_all_good",."env/by_group/frac_all_bad",."env/ac_tokens_mean",."env/stop_length_frac"]' m.jsonl)" = \
+        '["mint-advantage",7,0.5555555555555556,0.5,0.25,0.25,2,0.1]' ]
+    # rows in = rows out + rows dropped
+    jq -e '."advantage/sequences" == ."advantage/datums" + ([to_entries[] | select(.key | startswith("advantage/dropped")) | .value] | add)' m.jsonl
+    [ "$(jq '."advantage/datums"' m.jsonl)" -eq "$(zstd -dcq d.zst | wc -l)" ]
+}
+
+@test "a filter between the tools changes nothing" {
+    (group a 1,2 1 0.1 && group 9007199254740993x 1 0.3 0) >r.jsonl
+    mint-advantage -q --plain r.jsonl >a
+    jq -c . r.jsonl | mint-advantage -q --plain >b
+    same a b
+    sed 's/,/ , /g; s/\[/[ /g' r.jsonl | mint-advantage -q --plain >c
+    same a c
+}
+
+@test "halves and shards join: cat of two outputs is the output of both" {
+    for i in 1 2 3 4 5 6; do group g$i 1,2,3 1 0 0.25; done >r.jsonl
+    mint-advantage -q r.jsonl -o all.zst
+    head -n 3 r.jsonl | mint-advantage -q -o a.zst
+    tail -n 3 r.jsonl | mint-advantage -q -o b.zst
+    cat a.zst b.zst | zstd -dcq | cmp - <(zstd -dcq all.zst)
+}
+
+@test "a line of 100 MB, in memory of a few lines" {
+    python3 - >big.jsonl <<'END' || skip "no python3"
+n = 4000000
+print('{"id":"x","prompt_tokens":[1],"sequences":[{"tokens":[%s],"logprobs":[%s],"reward":1},{"tokens":[5],"logprobs":[-1],"reward":0}]}' % (",".join(["151643"] * n), ",".join(["-0.12345678901234"] * n)))
+END
+    [ "$(stat -c %s big.jsonl)" -gt 95000000 ]
+    mint-advantage -q big.jsonl -o d.zst
+    [ "$(zstd -dcq d.zst | head -n 1 | tail -c 200 | grep -o '"shape":\[4000000\]' | head -n 1)" = '"shape":[4000000]' ]
+}
