@@ -87,7 +87,8 @@ static void family_names(struct mint_buf *b)
         mint_buf_addf(b, "%s%s", i ? ", " : "", chat_families[i].name);
 }
 
-/* CR LF to LF, white space around the text off, as Jinja does or as it does not matter. In place. */
+/* CR LF to LF, white space around the text off, as Jinja does or as it does not matter. In place.
+ */
 static void tidy(char *s)
 {
     char *to = s;
@@ -102,13 +103,15 @@ static void tidy(char *s)
 static bool is_plain(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (s[i] == '\'' || s[i] == '"' || (i + 1 < n && ((s[i] == '{' && strchr("{%", s[i + 1])) ||
-                                                         (s[i + 1] == '}' && strchr("}%", s[i])))))
+        if (s[i] == '\'' || s[i] == '"' ||
+            (i + 1 < n &&
+             ((s[i] == '{' && strchr("{%", s[i + 1])) || (s[i + 1] == '}' && strchr("}%", s[i])))))
             return false;
     return true;
 }
 
-/* The default system message in a template: plain text between the system turn's start and its end. */
+/* The default system message in a template: plain text between the system turn's start and its end.
+ */
 static char *default_system(const char *text)
 {
     static const char start[] = "<|im_start|>system", end[] = "<|im_end|>";
@@ -153,13 +156,17 @@ static bool is_llama31(const char *text)
 {
     static const char *const lines[] = {
         "set date_string = \"26 Jul 2024\"",
-        "{%- set system_message = messages[0]['content']|trim %}\n    {%- set messages = messages[1:] %}",
+        "{%- set system_message = messages[0]['content']|trim %}\n    {%- set messages = "
+        "messages[1:] %}",
         "{{- \"<|start_header_id|>system<|end_header_id|>\\n\\n\" }}",
-        "{{- \"Cutting Knowledge Date: December 2023\\n\" }}\n{{- \"Today Date: \" + date_string + \"\\n\\n\" }}\n",
+        "{{- \"Cutting Knowledge Date: December 2023\\n\" }}\n{{- \"Today Date: \" + date_string + "
+        "\"\\n\\n\" }}\n",
         "{{- system_message }}\n{{- \"<|eot_id|>\" }}\n",
-        "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | trim + "
+        "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'+ "
+        "message['content'] | trim + "
         "'<|eot_id|>' }}\n",
-        "{%- if add_generation_prompt %}\n    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}\n{%- endif %}",
+        "{%- if add_generation_prompt %}\n    {{- "
+        "'<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}\n{%- endif %}",
     };
     if (strncmp(text, "{{- bos_token }}\n", 17) != 0)
         return false;
@@ -250,8 +257,10 @@ int mint_chat_open(struct mint_chat **chat, const char *model_dir, struct mint_e
         struct mint_buf names = MINT_BUF_INIT;
         family_names(&names);
         mint_fail(err, MINT_EMODEL,
-                  text ? "%s: the chat template is of no known family (%s); write the prompt yourself with --template"
-                       : "%s has no chat template (known families: %s); write the prompt yourself with --template",
+                  text ? "%s: the chat template is of no known family (%s); write the prompt "
+                         "yourself with --template"
+                       : "%s has no chat template (known families: %s); write the prompt yourself "
+                         "with --template",
                   model_dir, names.data);
         mint_buf_release(&names);
         free(text);
@@ -270,7 +279,8 @@ int mint_chat_open_family(struct mint_chat **chat, const char *name, struct mint
     if (!f) {
         struct mint_buf names = MINT_BUF_INIT;
         family_names(&names);
-        mint_fail(err, MINT_EUSAGE, "\"%s\" is no family of chat templates, but one of: %s", name, names.data);
+        mint_fail(err, MINT_EUSAGE, "\"%s\" is no family of chat templates, but one of: %s", name,
+                  names.data);
         mint_buf_release(&names);
         return -1;
     }
@@ -302,7 +312,8 @@ bool mint_chat_thinks(const struct mint_chat *chat)
 static void add_message(struct chat_out *o, const char *role, const char *content, size_t n)
 {
     struct chat_msg *m = &o->msgs[o->msgs_n++];
-    *m = (struct chat_msg){.role = mint_xstrdup(role), .type = MINT_JSON_STRING, .v = MINT_JSON_NONE};
+    *m = (struct chat_msg){
+        .role = mint_xstrdup(role), .type = MINT_JSON_STRING, .v = MINT_JSON_NONE};
     mint_buf_add(&m->content, content, n);
 }
 
@@ -352,7 +363,8 @@ static int read_tools(struct chat_out *o, mint_json_val tools)
     o->tools = MINT_JSON_NONE;
     if (type == MINT_JSON_ABSENT || type == MINT_JSON_NULL)
         return 0;
-    if (type != MINT_JSON_ARRAY || (mint_json_size(o->j, tools) && mint_json_is_numbers(o->j, tools)))
+    if (type != MINT_JSON_ARRAY ||
+        (mint_json_size(o->j, tools) && mint_json_is_numbers(o->j, tools)))
         return mint_fail(o->err, MINT_ESCHEMA, "tools is no array of objects");
     if (mint_json_size(o->j, tools) == 0)
         return 0;
@@ -366,14 +378,15 @@ static int read_tools(struct chat_out *o, mint_json_val tools)
 static int encode(struct chat_out *o, struct mint_buf *text, struct mint_tokens *out)
 {
     if (o->opts->think != MINT_THINK_DEFAULT && !mint_chat_thinks(o->chat))
-        return mint_fail(o->err, MINT_EUSAGE, "thinking cannot be turned on or off with the template of %s",
+        return mint_fail(o->err, MINT_EUSAGE,
+                         "thinking cannot be turned on or off with the template of %s",
                          mint_chat_name(o->chat));
     if (o->chat->family->render(o, o->chat->family->variant))
         return -1;
     bool guarded = !o->opts->allow_special;
     mint_buf_reserve(&o->text, 0);
-    if (mint_encode_guarded(o->tok, o->text.data, o->text.len, MINT_ENCODE_SPECIAL, guarded ? o->spans : NULL,
-                            guarded ? o->spans_n : 0, out, o->err))
+    if (mint_encode_guarded(o->tok, o->text.data, o->text.len, MINT_ENCODE_SPECIAL,
+                            guarded ? o->spans : NULL, guarded ? o->spans_n : 0, out, o->err))
         return -1;
     if (text)
         mint_buf_add(text, o->text.data, o->text.len);
@@ -391,9 +404,10 @@ static void release(struct chat_out *o)
     mint_buf_release(&o->text);
 }
 
-int mint_chat_encode(const struct mint_chat *chat, const struct mint_tokenizer *tok, const struct mint_json *doc,
-                     mint_json_val messages, mint_json_val tools, const struct mint_chat_opts *opts,
-                     struct mint_buf *text, struct mint_tokens *out, struct mint_err *err)
+int mint_chat_encode(const struct mint_chat *chat, const struct mint_tokenizer *tok,
+                     const struct mint_json *doc, mint_json_val messages, mint_json_val tools,
+                     const struct mint_chat_opts *opts, struct mint_buf *text,
+                     struct mint_tokens *out, struct mint_err *err)
 {
     struct chat_out o = {.chat = chat, .tok = tok, .j = doc, .opts = opts, .err = err};
     int bad = read_messages(&o, messages) || read_tools(&o, tools) || encode(&o, text, out);
@@ -401,11 +415,12 @@ int mint_chat_encode(const struct mint_chat *chat, const struct mint_tokenizer *
     return bad ? -1 : 0;
 }
 
-int mint_chat_encode_user(const struct mint_chat *chat, const struct mint_tokenizer *tok, const char *prompt, size_t n,
-                          const struct mint_chat_opts *opts, struct mint_buf *text, struct mint_tokens *out,
-                          struct mint_err *err)
+int mint_chat_encode_user(const struct mint_chat *chat, const struct mint_tokenizer *tok,
+                          const char *prompt, size_t n, const struct mint_chat_opts *opts,
+                          struct mint_buf *text, struct mint_tokens *out, struct mint_err *err)
 {
-    struct chat_out o = {.chat = chat, .tok = tok, .opts = opts, .tools = MINT_JSON_NONE, .err = err};
+    struct chat_out o = {
+        .chat = chat, .tok = tok, .opts = opts, .tools = MINT_JSON_NONE, .err = err};
     o.msgs = mint_xcalloc(2, sizeof *o.msgs);
     if (opts->system)
         add_message(&o, "system", opts->system, strlen(opts->system));

@@ -13,7 +13,7 @@
 
 struct chat_msg {
     char *role;
-    struct mint_buf content; /* if type is MINT_JSON_STRING */
+    struct mint_buf content;  /* if type is MINT_JSON_STRING */
     enum mint_json_type type; /* of content */
     mint_json_val v;          /* NONE for one that is not in the document */
 };
@@ -53,9 +53,9 @@ extern const size_t chat_families_n;
 enum { CHAT_QWEN3_FIRST, CHAT_QWEN3, CHAT_QWEN3_2507 };
 
 /* --- chat.c */
-void chat_lit(struct chat_out *o, const char *s);                   /* the template's own text */
-void chat_put(struct chat_out *o, const char *s, size_t n);         /* content */
-void chat_guard(struct chat_out *o, size_t from);                   /* text from there to its end is content */
+void chat_lit(struct chat_out *o, const char *s);           /* the template's own text */
+void chat_put(struct chat_out *o, const char *s, size_t n); /* content */
+void chat_guard(struct chat_out *o, size_t from); /* text from there to its end is content */
 /* mint_fail with the message's place in front: "messages[2]". */
 int chat_fail(struct chat_out *o, size_t msg, const char *fmt, ...) MINT_PRINTF(3, 4);
 

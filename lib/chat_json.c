@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON as the templates' filter tojson writes it, which is Python's json.dumps(v, ensure_ascii=False): ", " and ": "
- * between, keys in their order, floats by repr. A model has seen this form, so every byte counts.
+ * JSON as the templates' filter tojson writes it, which is Python's json.dumps(v,
+ * ensure_ascii=False): ", " and ": " between, keys in their order, floats by repr. A model has seen
+ * this form, so every byte counts.
  */
 #include "chat_impl.h"
 
@@ -28,7 +29,8 @@ static void put_string(struct mint_buf *b, const char *s, size_t n)
     mint_buf_addc(b, '"');
 }
 
-/* Python's repr of a float: the fewest digits that read back, an exponent below 1e-4 and from 1e16 on. */
+/* Python's repr of a float: the fewest digits that read back, an exponent below 1e-4 and from 1e16
+ * on. */
 static void put_float(struct mint_buf *b, double v)
 {
     if (isinf(v)) {
@@ -43,7 +45,8 @@ static void put_float(struct mint_buf *b, double v)
             dot = true;
         } else if (text[i] == 'e' || text[i] == 'E') {
             int64_t e = 0;
-            mint_num_int(text + i + 1 + (text[i + 1] == '+'), (size_t)(len - i - 1 - (text[i + 1] == '+')), &e);
+            mint_num_int(text + i + 1 + (text[i + 1] == '+'),
+                         (size_t)(len - i - 1 - (text[i + 1] == '+')), &e);
             exponent = (int)e;
             break;
         } else if (n || text[i] != '0') {
@@ -124,7 +127,8 @@ static void put_key(struct mint_buf *b, const struct mint_json *j, mint_json_val
     }
     struct mint_json *one = mint_json_new();
     struct mint_buf plain = MINT_BUF_INIT;
-    if (mint_json_parse(one, key - 1, n + 2, NULL) == 0 && mint_json_string(one, 0, &plain)) /* with its quotes */
+    if (mint_json_parse(one, key - 1, n + 2, NULL) == 0 &&
+        mint_json_string(one, 0, &plain)) /* with its quotes */
         put_string(b, plain.data ? plain.data : "", plain.len);
     mint_buf_release(&plain);
     mint_json_free(one);
@@ -147,7 +151,8 @@ static void put_value(struct mint_buf *b, const struct mint_json *j, mint_json_v
     } else if (type == MINT_JSON_ARRAY || type == MINT_JSON_OBJECT) {
         bool object = type == MINT_JSON_OBJECT;
         mint_buf_addc(b, object ? '{' : '[');
-        for (mint_json_val m = mint_json_first(j, v); m != MINT_JSON_NONE; m = mint_json_next(j, m)) {
+        for (mint_json_val m = mint_json_first(j, v); m != MINT_JSON_NONE;
+             m = mint_json_next(j, m)) {
             if (object) {
                 put_key(b, j, m);
                 mint_buf_adds(b, ": ");

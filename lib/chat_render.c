@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mem.h"
+
 /* A stretch of text. */
 struct part {
     const char *p;
@@ -70,13 +72,15 @@ static int need_text(struct chat_out *o, size_t i)
 {
     if (o->msgs[i].type == MINT_JSON_STRING)
         return 0;
-    return chat_fail(o, i, o->msgs[i].type == MINT_JSON_ABSENT ? "has no content" : "content is not a string");
+    return chat_fail(
+        o, i, o->msgs[i].type == MINT_JSON_ABSENT ? "has no content" : "content is not a string");
 }
 
 static int bad_role(struct chat_out *o, size_t i)
 {
-    return chat_fail(o, i, "role \"%s\" is none that the template of %s knows: system, user, assistant, tool",
-                     o->msgs[i].role, mint_chat_name(o->chat));
+    return chat_fail(
+        o, i, "role \"%s\" is none that the template of %s knows: system, user, assistant, tool",
+        o->msgs[i].role, mint_chat_name(o->chat));
 }
 
 /* "<|im_start|>ROLE\n" */
@@ -97,20 +101,26 @@ static void whole_turn(struct chat_out *o, size_t i)
 /* --- Qwen: tools. */
 static void tools_text(struct chat_out *o)
 {
-    chat_lit(o, "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
-                "You are provided with function signatures within <tools></tools> XML tags:\n<tools>");
+    chat_lit(o,
+             "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
+             "You are provided with function signatures within <tools></tools> XML tags:\n<tools>");
     if (mint_json_is_numbers(o->j, o->tools))
         return;
-    for (mint_json_val t = mint_json_first(o->j, o->tools); t != MINT_JSON_NONE; t = mint_json_next(o->j, t)) {
+    for (mint_json_val t = mint_json_first(o->j, o->tools); t != MINT_JSON_NONE;
+         t = mint_json_next(o->j, t)) {
         chat_lit(o, "\n");
         chat_put_json(o, t);
     }
-    chat_lit(o, "\n</tools>\n\nFor each function call, return a json object with function name and arguments "
-                "within <tool_call></tool_call> XML tags:\n<tool_call>\n"
-                "{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call><|im_end|>\n");
+    chat_lit(
+        o,
+        "\n</tools>\n\nFor each function call, return a json object with function name and "
+        "arguments "
+        "within <tool_call></tool_call> XML tags:\n<tool_call>\n"
+        "{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call><|im_end|>\n");
 }
 
-/* {"name": ..., "arguments": ...} between its tags. json_strings: arguments that are a string are quoted too. */
+/* {"name": ..., "arguments": ...} between its tags. json_strings: arguments that are a string are
+ * quoted too. */
 static int tool_call(struct chat_out *o, size_t i, mint_json_val call, bool json_strings)
 {
     struct mint_buf s = MINT_BUF_INIT;
@@ -143,7 +153,8 @@ static int get_tool_calls(struct chat_out *o, size_t i, mint_json_val *calls)
         return 0;
     mint_json_val v = mint_json_get(o->j, o->msgs[i].v, "tool_calls");
     enum mint_json_type type = mint_json_type(o->j, v);
-    if (type == MINT_JSON_ABSENT || type == MINT_JSON_NULL || (type == MINT_JSON_ARRAY && !mint_json_size(o->j, v)))
+    if (type == MINT_JSON_ABSENT || type == MINT_JSON_NULL ||
+        (type == MINT_JSON_ARRAY && !mint_json_size(o->j, v)))
         return 0;
     if (type != MINT_JSON_ARRAY || mint_json_is_numbers(o->j, v))
         return chat_fail(o, i, "tool_calls is not an array of objects");
@@ -163,7 +174,8 @@ static void tool_turn(struct chat_out *o, size_t i)
         chat_lit(o, "<|im_end|>\n");
 }
 
-/* --- Qwen3. The first form wants text in every content; the later ones take anything else as empty. */
+/* --- Qwen3. The first form wants text in every content; the later ones take anything else as
+ * empty. */
 static int qwen3_header(struct chat_out *o)
 {
     bool system = role_is(o, 0, "system");
@@ -194,12 +206,14 @@ static size_t qwen3_last_query(const struct chat_out *o)
     return o->msgs_n - 1;
 }
 
-/* Parts an assistant's text into thinking and answer, or takes the thinking from reasoning_content (into *own). */
+/* Parts an assistant's text into thinking and answer, or takes the thinking from reasoning_content
+ * (into *own). */
 static int qwen3_thinking(struct chat_out *o, size_t i, struct mint_buf *own, struct part *thinking,
                           struct part *content)
 {
-    mint_json_val v = o->msgs[i].v == MINT_JSON_NONE ? MINT_JSON_NONE
-                                                     : mint_json_get(o->j, o->msgs[i].v, "reasoning_content");
+    mint_json_val v = o->msgs[i].v == MINT_JSON_NONE
+                          ? MINT_JSON_NONE
+                          : mint_json_get(o->j, o->msgs[i].v, "reasoning_content");
     enum mint_json_type type = v == MINT_JSON_NONE ? MINT_JSON_ABSENT : mint_json_type(o->j, v);
     if (type == MINT_JSON_STRING) {
         mint_json_string(o->j, v, own);
@@ -304,7 +318,8 @@ static int qwen25_calls(struct chat_out *o, size_t i, mint_json_val calls)
         chat_lit(o, "\n");
         put_part(o, part_of(&m->content));
     }
-    for (mint_json_val c = mint_json_first(o->j, calls); c != MINT_JSON_NONE; c = mint_json_next(o->j, c)) {
+    for (mint_json_val c = mint_json_first(o->j, calls); c != MINT_JSON_NONE;
+         c = mint_json_next(o->j, c)) {
         chat_lit(o, "\n");
         if (tool_call(o, i, c, true))
             return -1;
@@ -356,7 +371,8 @@ static int chatml(struct chat_out *o, int variant)
         if (need_text(o, i) || get_tool_calls(o, i, &calls))
             return -1;
         if (calls != MINT_JSON_NONE)
-            return chat_fail(o, i, "tool_calls: the template of %s has none", mint_chat_name(o->chat));
+            return chat_fail(o, i, "tool_calls: the template of %s has none",
+                             mint_chat_name(o->chat));
         whole_turn(o, i);
     }
     if (o->opts->add_generation_prompt)
@@ -366,13 +382,15 @@ static int chatml(struct chat_out *o, int variant)
 
 /* --- Llama 3. */
 
-/* Python's str.strip(): white space and the separators U+001C to U+001F. Bytes of such a character at s, or 0. */
+/* Python's str.strip(): white space and the separators U+001C to U+001F. Bytes of such a character
+ * at s, or 0. */
 static size_t python_space(const char *s, size_t n)
 {
     static const char *const wide[] = {
-        "\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\x80", "\xe2\x80\x81", "\xe2\x80\x82", "\xe2\x80\x83",
-        "\xe2\x80\x84", "\xe2\x80\x85", "\xe2\x80\x86", "\xe2\x80\x87", "\xe2\x80\x88", "\xe2\x80\x89", "\xe2\x80\x8a",
-        "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80",
+        "\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\x80", "\xe2\x80\x81",
+        "\xe2\x80\x82", "\xe2\x80\x83", "\xe2\x80\x84", "\xe2\x80\x85", "\xe2\x80\x86",
+        "\xe2\x80\x87", "\xe2\x80\x88", "\xe2\x80\x89", "\xe2\x80\x8a", "\xe2\x80\xa8",
+        "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80",
     };
     if (n && (*s == ' ' || (*s >= '\t' && *s <= '\r') || (*s >= 0x1c && *s <= 0x1f)))
         return 1;
@@ -411,9 +429,10 @@ static int llama_bos(struct chat_out *o)
     size_t n;
     const char *p = mint_token_bytes(o->tok, mint_tokenizer_bos(o->tok), &n);
     if (!p)
-        return mint_fail(o->err, MINT_EMODEL, "the chat template begins with a BOS, but the tokenizer has none");
-    char *s = strndup(p, n);
-    chat_lit(o, s ? s : "");
+        return mint_fail(o->err, MINT_EMODEL,
+                         "the chat template begins with a BOS, but the tokenizer has none");
+    char *s = mint_xstrndup(p, n);
+    chat_lit(o, s);
     free(s);
     return 0;
 }
@@ -438,8 +457,10 @@ static int llama3(struct chat_out *o, int variant)
         mint_json_val calls;
         if (need_text(o, i) || get_tool_calls(o, i, &calls))
             return -1;
-        if (calls != MINT_JSON_NONE || (variant == 1 && (role_is(o, i, "tool") || role_is(o, i, "ipython"))))
-            return chat_fail(o, i, "tools are not supported with the template of %s", mint_chat_name(o->chat));
+        if (calls != MINT_JSON_NONE ||
+            (variant == 1 && (role_is(o, i, "tool") || role_is(o, i, "ipython"))))
+            return chat_fail(o, i, "tools are not supported with the template of %s",
+                             mint_chat_name(o->chat));
         llama_turn(o, i);
     }
     if (o->opts->add_generation_prompt)
@@ -451,10 +472,12 @@ const struct chat_family chat_families[] = {
     {"qwen3", qwen3, CHAT_QWEN3, true, true, NULL},
     {"qwen3-first", qwen3, CHAT_QWEN3_FIRST, true, true, NULL},
     {"qwen3-2507", qwen3, CHAT_QWEN3_2507, true, false, NULL},
-    {"qwen2.5", qwen25, 0, true, false, "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."},
+    {"qwen2.5", qwen25, 0, true, false,
+     "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."},
     {"llama3", llama3, 0, false, false, NULL},
     {"llama3.1", llama3, 1, false, false, NULL},
-    {"smollm2", chatml, 0, false, false, "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
+    {"smollm2", chatml, 0, false, false,
+     "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
     {"chatml", chatml, 0, false, false, NULL},
 };
 const size_t chat_families_n = MINT_ARRAY_LEN(chat_families);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hash tables of tokens and merges, and byte pair encoding of one piece (Sennrich et al. 2016): of all
- * neighbours that may merge, the pair of the lowest rank goes first, the leftmost among equals.
- * Short pieces scan an array of ranks; long ones keep a heap, so that a megabyte without a border costs
- * n log n.
+ * Hash tables of tokens and merges, and byte pair encoding of one piece (Sennrich et al. 2016): of
+ * all neighbours that may merge, the pair of the lowest rank goes first, the leftmost among equals.
+ * Short pieces scan an array of ranks; long ones keep a heap, so that a megabyte without a border
+ * costs n log n.
  */
 #include "tokenizer_impl.h"
 
@@ -13,7 +13,7 @@
 #include "mem.h"
 
 #define NO_RANK UINT32_MAX
-#define SHORT 64 /* bytes: up to here the scan wins */
+#define SHORT   64 /* bytes: up to here the scan wins */
 
 /* --- tables. */
 static uint32_t table_mask(size_t count)
@@ -32,8 +32,8 @@ void tok_index_build(struct mint_tokenizer *t, size_t count)
 }
 
 /* The slot that holds the bytes, or the empty one where they belong. */
-static struct tok_slot *index_slot(const struct mint_tokenizer *t, const char *p, size_t n, bool raw,
-                                   uint32_t hash)
+static struct tok_slot *index_slot(const struct mint_tokenizer *t, const char *p, size_t n,
+                                   bool raw, uint32_t hash)
 {
     for (uint32_t i = hash & t->index.mask;; i = (i + 1) & t->index.mask) {
         struct tok_slot *s = &t->index.slots[i];
@@ -224,8 +224,9 @@ static void pair_at(struct tok_work *w, size_t n, uint32_t i, size_t *heap_n)
         heap_push(w->heap, heap_n, (uint64_t)w->rank[i] << 32 | i);
 }
 
-/* The same as merge_short for w->id[0..n). A heap entry is (rank, position); it is stale when the position
- * has another rank by now. Each merge pushes two entries at most, so 3n entries are enough. */
+/* The same as merge_short for w->id[0..n). A heap entry is (rank, position); it is stale when the
+ * position has another rank by now. Each merge pushes two entries at most, so 3n entries are
+ * enough. */
 static size_t merge_long(struct tok_work *w, size_t n)
 {
     size_t heap_n = 0;
@@ -262,8 +263,8 @@ static size_t merge_long(struct tok_work *w, size_t n)
     return count;
 }
 
-/* A byte without a token becomes the unknown token, or nothing where there is none: as the reference has it.
- * Returns how many. */
+/* A byte without a token becomes the unknown token, or nothing where there is none: as the
+ * reference has it. Returns how many. */
 static size_t bytes_to_ids(const struct mint_tokenizer *t, const char *p, size_t n, int32_t *id)
 {
     size_t count = 0;

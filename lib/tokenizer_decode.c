@@ -6,11 +6,16 @@
 static bool second_fits(unsigned char lead, unsigned char c)
 {
     switch (lead) {
-    case 0xe0: return c >= 0xa0 && c <= 0xbf;
-    case 0xed: return c >= 0x80 && c <= 0x9f;
-    case 0xf0: return c >= 0x90 && c <= 0xbf;
-    case 0xf4: return c >= 0x80 && c <= 0x8f;
-    default: return c >= 0x80 && c <= 0xbf;
+    case 0xe0:
+        return c >= 0xa0 && c <= 0xbf;
+    case 0xed:
+        return c >= 0x80 && c <= 0x9f;
+    case 0xf0:
+        return c >= 0x90 && c <= 0xbf;
+    case 0xf4:
+        return c >= 0x80 && c <= 0x8f;
+    default:
+        return c >= 0x80 && c <= 0xbf;
     }
 }
 
@@ -18,7 +23,12 @@ size_t tok_utf8_part(const char *s, size_t n, bool *valid)
 {
     const unsigned char *u = (const unsigned char *)s;
     unsigned char lead = u[0];
-    size_t need = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+    size_t need = lead < 0x80   ? 1
+                  : lead < 0xc2 ? 0
+                  : lead < 0xe0 ? 2
+                  : lead < 0xf0 ? 3
+                  : lead < 0xf5 ? 4
+                                : 0;
     *valid = false;
     if (need == 0)
         return 1;

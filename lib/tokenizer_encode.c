@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text to ids: added tokens that are matched in the raw text, then NFC of what lies between them, then
- * added tokens that are matched in normalized text, then pre-tokenizers and merging.
+ * Text to ids: added tokens that are matched in the raw text, then NFC of what lies between them,
+ * then added tokens that are matched in normalized text, then pre-tokenizers and merging.
  */
 #include "tokenizer_impl.h"
 
@@ -61,7 +61,8 @@ static bool guarded(const struct guard *g, size_t from, size_t to)
     return false;
 }
 
-/* First pattern in [lo, hi) whose byte at depth is not below c. All of them are longer than depth. */
+/* First pattern in [lo, hi) whose byte at depth is not below c. All of them are longer than depth.
+ */
 static size_t bound(const struct tok_patterns *ps, size_t lo, size_t hi, size_t depth, unsigned c)
 {
     while (lo < hi) {
@@ -110,8 +111,8 @@ static const struct tok_pattern *next_pattern(const struct tok_patterns *ps, con
 
 /* --- NFC (Unicode Standard Annex 15). */
 
-/* Characters that NFC leaves alone whatever stands beside them: no mark, no decomposition, never the second
- * of a composition. Not all of them: the blocks that texts are made of. */
+/* Characters that NFC leaves alone whatever stands beside them: no mark, no decomposition, never
+ * the second of a composition. Not all of them: the blocks that texts are made of. */
 static const struct {
     uint32_t from, to;
 } inert[] = {
@@ -151,8 +152,8 @@ static uint32_t char_at(const char *s, size_t *len)
     return c;
 }
 
-/* Where the first character from `at` on stands that is (or is not) inert; n if there is none. *last: the start of the
- * character before it. */
+/* Where the first character from `at` on stands that is (or is not) inert; n if there is none.
+ * *last: the start of the character before it. */
 static size_t find_inert(const char *s, size_t at, size_t n, bool wanted, size_t *last)
 {
     *last = at;
@@ -175,8 +176,8 @@ bool tok_nfc_is_noop(const char *s, size_t n)
     return find_inert(s, 0, n, false, &last) == n;
 }
 
-/* Stable order by combining class within each run of marks. Long runs are counted, so that a hostile
- * text of marks alone takes no square of its length. */
+/* Stable order by combining class within each run of marks. Long runs are counted, so that a
+ * hostile text of marks alone takes no square of its length. */
 static void order_run(utf8proc_int32_t *c, size_t n)
 {
     if (n <= 32) {
@@ -219,13 +220,15 @@ static void nfc_part(const char *s, size_t n, struct mint_buf *out)
     utf8proc_int32_t *c = mint_xreallocarray(NULL, 4 * n + 1, sizeof *c), cp;
     size_t len = 0;
     for (size_t i = 0; i < n;) {
-        i += (size_t)utf8proc_iterate((const utf8proc_uint8_t *)s + i, (utf8proc_ssize_t)(n - i), &cp);
+        i += (size_t)utf8proc_iterate((const utf8proc_uint8_t *)s + i, (utf8proc_ssize_t)(n - i),
+                                      &cp);
         int boundclass = 0;
         len += (size_t)utf8proc_decompose_char(cp, c + len, (utf8proc_ssize_t)(4 * n + 1 - len),
                                                UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, &boundclass);
     }
     order_marks(c, len);
-    len = (size_t)utf8proc_normalize_utf32(c, (utf8proc_ssize_t)len, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    len = (size_t)utf8proc_normalize_utf32(c, (utf8proc_ssize_t)len,
+                                           UTF8PROC_STABLE | UTF8PROC_COMPOSE);
     mint_buf_reserve(out, 4 * len);
     for (size_t i = 0; i < len; i++)
         out->len += (size_t)utf8proc_encode_char(c[i], (utf8proc_uint8_t *)out->data + out->len);
@@ -236,7 +239,8 @@ void tok_nfc(const char *s, size_t n, struct mint_buf *out)
 {
     mint_buf_reserve(out, n);
     for (size_t done = 0; done < n;) {
-        /* What is not inert, with the character before it, up to the next inert one, is a part of its own. */
+        /* What is not inert, with the character before it, up to the next inert one, is a part of
+         * its own. */
         size_t from, last, end = find_inert(s, done, n, false, &from);
         if (end == n)
             from = n;
@@ -276,7 +280,8 @@ static int encode_normalized(struct encoder *e, const char *p, size_t n, const s
 }
 
 /* Raw text between added tokens; at: where it stands in the whole text. */
-static int encode_part(struct encoder *e, const char *text, size_t at, size_t n, struct mint_err *err)
+static int encode_part(struct encoder *e, const char *text, size_t at, size_t n,
+                       struct mint_err *err)
 {
     const char *p = text + at;
     if (n == 0)
@@ -349,21 +354,23 @@ static void add_bos(const struct mint_tokenizer *tok, struct mint_tokens *out, s
     out->v[start] = bos;
 }
 
-int mint_encode_guarded(const struct mint_tokenizer *tok, const char *text, size_t n, unsigned flags,
-                        const struct mint_span *guards, size_t guards_n, struct mint_tokens *out,
-                        struct mint_err *err)
+int mint_encode_guarded(const struct mint_tokenizer *tok, const char *text, size_t n,
+                        unsigned flags, const struct mint_span *guards, size_t guards_n,
+                        struct mint_tokens *out, struct mint_err *err)
 {
     size_t start = out->n;
     if (check_utf8(text, n, err))
         return -1;
-    struct encoder e = {.t = tok, .special = flags & MINT_ENCODE_SPECIAL, .guard = {guards, guards_n}};
+    struct encoder e = {
+        .t = tok, .special = flags & MINT_ENCODE_SPECIAL, .guard = {guards, guards_n}};
     e.split = (struct tok_splitter){.t = tok, .work = tok_work_new(tok, n), .out = out};
     e.split.md = pcre2_match_data_create(1, NULL);
     e.split.ctx = pcre2_match_context_create(NULL);
     if (!e.split.md || !e.split.ctx)
         MINT_BUG("no memory for a match");
     /* A long run of spaces is given back one by one: the limit has to grow with the text. */
-    pcre2_set_match_limit(e.split.ctx, (uint32_t)MINT_MIN((uint64_t)UINT32_MAX, 10000000 + 64 * (uint64_t)n));
+    pcre2_set_match_limit(e.split.ctx,
+                          (uint32_t)MINT_MIN((uint64_t)UINT32_MAX, 10000000 + 64 * (uint64_t)n));
     int bad = encode_all(&e, text, n, err);
     pcre2_match_context_free(e.split.ctx);
     pcre2_match_data_free(e.split.md);

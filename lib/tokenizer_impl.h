@@ -11,9 +11,9 @@
  *   tokenizer_decode.c  bytes, UTF-8
  *
  * Byte-level vocabularies write each byte as one printable character ("Ġ" for a space). Tokens are
- * turned into the bytes they stand for when they are read, so that a text is matched as it is. A token
- * with a character outside that alphabet stands for its own UTF-8 text ("raw") and can never come out
- * of merging.
+ * turned into the bytes they stand for when they are read, so that a text is matched as it is. A
+ * token with a character outside that alphabet stands for its own UTF-8 text ("raw") and can never
+ * come out of merging.
  */
 #ifndef MINT_TOKENIZER_IMPL_H
 #define MINT_TOKENIZER_IMPL_H
@@ -24,7 +24,8 @@
 #include "json.h"
 #include "tokenizer.h"
 
-#define TOK_MAX_ID ((int32_t)1 << 22) /* ids are below this: bounds the table that a hostile file asks for */
+#define TOK_MAX_ID \
+    ((int32_t)1 << 22) /* ids are below this: bounds the table that a hostile file asks for */
 #define TOK_MAX_STEPS 16
 
 enum tok_flags {
@@ -95,7 +96,8 @@ struct mint_tokenizer {
     int32_t size, cap;
     struct tok_index index;
     struct tok_merges merges;
-    uint8_t *whole; /* by id, written by encoders: 0 unknown, 1 its bytes encode to itself, 2 they do not */
+    uint8_t *whole; /* by id, written by encoders: 0 unknown, 1 its bytes encode to itself, 2 they
+                       do not */
     int32_t byte_id[256];
     size_t longest; /* bytes of the longest token in the index */
     struct tok_added *added;
@@ -111,18 +113,21 @@ struct mint_tokenizer {
 
 /* --- tokenizer_tables.c */
 struct tok_cut {
-    size_t vocab, vocab_end, merges, merges_end; /* byte ranges of the two values; end 0: not found */
+    size_t vocab, vocab_end, merges,
+        merges_end; /* byte ranges of the two values; end 0: not found */
 };
 void tok_tables_find(struct tok_cut *cut, const char *json, size_t n);
 int tok_tables_vocab(struct mint_tokenizer *t, const char *json, const struct tok_cut *cut,
                      struct mint_err *err);
 int tok_tables_merges(struct mint_tokenizer *t, const char *json, const struct tok_cut *cut,
                       struct mint_err *err);
-/* Token text (UTF-8) to the bytes it stands for; *raw says that they are its own. Appended to out. */
+/* Token text (UTF-8) to the bytes it stands for; *raw says that they are its own. Appended to out.
+ */
 void tok_text_bytes(const char *s, size_t n, struct mint_buf *out, bool *raw);
 
 /* --- tokenizer.c */
-struct tok_entry *tok_entry_new(struct mint_tokenizer *t, int32_t id); /* grows entries; the id must be in range */
+struct tok_entry *tok_entry_new(struct mint_tokenizer *t,
+                                int32_t id); /* grows entries; the id must be in range */
 
 /* --- tokenizer_load.c */
 int tok_load(struct mint_tokenizer *t, const char *json, size_t n, struct mint_err *err);

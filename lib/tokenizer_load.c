@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tokenizer.json but for its two big tables: what kind of tokenizer it is, and whether we have that kind. */
+/* tokenizer.json but for its two big tables: what kind of tokenizer it is, and whether we have that
+ * kind. */
 #include "tokenizer_impl.h"
 
 #include <stdio.h>
@@ -44,9 +45,10 @@ static int unsupported(const struct loader *l, const char *where, const char *ty
     return mint_fail(l->err, MINT_EMODEL, "%s of type \"%s\" is not supported", where, type);
 }
 
-/* Calls step for v or, if v is a Sequence, for each of its parts (member `list`), nested ones too. */
-static int each_part(struct loader *l, mint_json_val v, const char *where, const char *list, int depth,
-                     int (*step)(struct loader *, mint_json_val, const char *type))
+/* Calls step for v or, if v is a Sequence, for each of its parts (member `list`), nested ones too.
+ */
+static int each_part(struct loader *l, mint_json_val v, const char *where, const char *list,
+                     int depth, int (*step)(struct loader *, mint_json_val, const char *type))
 {
     if (mint_json_type(l->j, v) != MINT_JSON_OBJECT)
         return mint_fail(l->err, MINT_EMODEL, "%s is no object", where);
@@ -89,7 +91,8 @@ static int add_step(struct loader *l, const char *pattern, size_t n, bool litera
 {
     struct mint_tokenizer *t = l->t;
     if (t->steps_n == TOK_MAX_STEPS)
-        return mint_fail(l->err, MINT_EMODEL, "pre_tokenizer has more than %d steps", TOK_MAX_STEPS);
+        return mint_fail(l->err, MINT_EMODEL, "pre_tokenizer has more than %d steps",
+                         TOK_MAX_STEPS);
     struct tok_step *s = &t->steps[t->steps_n];
     if (tok_step_compile(s, pattern, n, literal, l->err))
         return mint_wrap(l->err, "pre_tokenizer: ");
@@ -230,9 +233,8 @@ static int added_entry(struct loader *l, const struct tok_added *a)
     struct tok_entry *e = tok_entry_new(t, a->id);
     int bad = 0;
     if (known >= 0 && known != a->id)
-        bad = mint_fail(l->err, MINT_EMODEL,
-                        "added token \"%s\" has id %d, but %d in model.vocab", a->text,
-                        (int)a->id, (int)known);
+        bad = mint_fail(l->err, MINT_EMODEL, "added token \"%s\" has id %d, but %d in model.vocab",
+                        a->text, (int)a->id, (int)known);
     else if (known < 0 && e->flags)
         bad = mint_fail(l->err, MINT_EMODEL, "added token \"%s\" has the id %d of another token",
                         a->text, (int)a->id);
@@ -273,7 +275,9 @@ static int read_added(struct loader *l, mint_json_val v, size_t i)
         return -1;
     if (single || left || right)
         return mint_fail(l->err, MINT_EMODEL, "%s (\"%s\"): %s is not supported", where, a->text,
-                         single ? "single_word" : left ? "lstrip" : "rstrip");
+                         single ? "single_word"
+                         : left ? "lstrip"
+                                : "rstrip");
     if (a->normalized && t->nfc && !tok_nfc_is_noop(a->text, a->len)) {
         struct mint_buf norm = MINT_BUF_INIT;
         tok_nfc(a->text, a->len, &norm);
@@ -329,7 +333,8 @@ static int check_model(struct loader *l, mint_json_val model)
     bool fallback = false;
     double dropout = 0;
     mint_json_val drop = mint_json_get(l->j, model, "dropout");
-    if (!is_absent(l, drop) && (!mint_json_double(l->j, drop, &dropout) || dropout < 0 || dropout > 0))
+    if (!is_absent(l, drop) &&
+        (!mint_json_double(l->j, drop, &dropout) || dropout < 0 || dropout > 0))
         return mint_fail(l->err, MINT_EMODEL, "model.dropout is not supported");
     if (check_empty_string(l, model, "continuing_subword_prefix") ||
         check_empty_string(l, model, "end_of_word_suffix") ||
@@ -353,8 +358,9 @@ static int load_steps(struct loader *l)
                   pre_tokenizer_step))
         return -1;
     if (!l->t->byte_level)
-        return mint_fail(l->err, MINT_EMODEL,
-                         "pre_tokenizer has no ByteLevel: only byte-level vocabularies are supported");
+        return mint_fail(
+            l->err, MINT_EMODEL,
+            "pre_tokenizer has no ByteLevel: only byte-level vocabularies are supported");
     return each_part(l, mint_json_get(j, 0, "decoder"), "decoder", "decoders", 0, decoder_step);
 }
 
@@ -368,8 +374,9 @@ static int load_unk(struct loader *l)
     if (name)
         l->t->unk = mint_tokenizer_id(l->t, name);
     free(name);
-    return l->t->unk >= 0 ? 0
-                          : mint_fail(l->err, MINT_EMODEL, "model.unk_token is not in the vocabulary");
+    return l->t->unk >= 0
+               ? 0
+               : mint_fail(l->err, MINT_EMODEL, "model.unk_token is not in the vocabulary");
 }
 
 static int load_rest(struct loader *l, const char *json, const struct tok_cut *cut)
@@ -397,7 +404,8 @@ static int load_rest(struct loader *l, const char *json, const struct tok_cut *c
 }
 
 /* The text without its two tables, for json.h. */
-static void without_tables(struct mint_buf *b, const char *json, size_t n, const struct tok_cut *cut)
+static void without_tables(struct mint_buf *b, const char *json, size_t n,
+                           const struct tok_cut *cut)
 {
     struct {
         size_t from, to;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pre-tokenizers. A step splits each piece of the step before at the matches of one regular expression.
+ * Pre-tokenizers. A step splits each piece of the step before at the matches of one regular
+ * expression.
  *
- * tokenizer.json is written for Oniguruma; PCRE2 reads its patterns the same way but for a few things.
- * \s is Unicode White_Space there, and in PCRE2 one character more (U+180E): it is rewritten. What else
- * could mean something different is refused by name.
+ * tokenizer.json is written for Oniguruma; PCRE2 reads its patterns the same way but for a few
+ * things. \s is Unicode White_Space there, and in PCRE2 one character more (U+180E): it is
+ * rewritten. What else could mean something different is refused by name.
  *
- * The patterns of the known families have a loop by hand beside them, for text in ASCII: it answers only
- * when no byte above 0x7f can take part in the match, and otherwise leaves the match to PCRE2.
+ * The patterns of the known families have a loop by hand beside them, for text in ASCII: it answers
+ * only when no byte above 0x7f can take part in the match, and otherwise leaves the match to PCRE2.
  */
 #include "tokenizer_impl.h"
 
 #include <ctype.h>
 #include <string.h>
 
-static const char qwen_pattern[] =
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
-    "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+static const char qwen_pattern[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{"
+                                   "N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
+                                   "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 static const char llama3_pattern[] =
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}"
     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
@@ -132,6 +133,7 @@ int tok_step_compile(struct tok_step *s, const char *pattern, size_t n, bool lit
     PCRE2_SIZE at;
     pcre2_compile_context *ctx = pcre2_compile_context_create(NULL);
     pcre2_set_newline(ctx, PCRE2_NEWLINE_LF);
+    pcre2_set_max_pattern_length(ctx, 1 << 16);
     uint32_t options = PCRE2_UTF | (literal ? PCRE2_LITERAL : PCRE2_UCP);
     s->re = pcre2_compile((PCRE2_SPTR)text.data, text.len, options, &code, &at, ctx);
     pcre2_compile_context_free(ctx);
@@ -147,7 +149,14 @@ int tok_step_compile(struct tok_step *s, const char *pattern, size_t n, bool lit
 }
 
 /* --- by hand. */
-enum { L = 1, N = 2, W = 4, NL = 8, O = 16, X = 32 }; /* letter, digit, white space, \r \n too, other, above 0x7f */
+enum {
+    L = 1,
+    N = 2,
+    W = 4,
+    NL = 8,
+    O = 16,
+    X = 32
+}; /* letter, digit, white space, \r \n too, other, above 0x7f */
 
 static inline unsigned class_of(unsigned char c)
 {
@@ -255,18 +264,24 @@ size_t tok_fast_match(enum tok_fast kind, const char *s, size_t n)
 {
     const unsigned char *p = (const unsigned char *)s;
     switch (kind) {
-    case TOK_FAST_QWEN: return fast_qwen(p, n, 1);
-    case TOK_FAST_LLAMA3: return fast_qwen(p, n, 3);
-    case TOK_FAST_GPT2: return fast_gpt2(p, n);
-    case TOK_FAST_DIGIT: return p[0] >= '0' && p[0] <= '9';
-    case TOK_FAST_NONE: break;
+    case TOK_FAST_QWEN:
+        return fast_qwen(p, n, 1);
+    case TOK_FAST_LLAMA3:
+        return fast_qwen(p, n, 3);
+    case TOK_FAST_GPT2:
+        return fast_gpt2(p, n);
+    case TOK_FAST_DIGIT:
+        return p[0] >= '0' && p[0] <= '9';
+    case TOK_FAST_NONE:
+        break;
     }
     return 0;
 }
 
 /* --- splitting. */
 
-/* The next match in p[0..n) from *from on: 1 and its ends, 0, -1. p + *from is a character's border. */
+/* The next match in p[0..n) from *from on: 1 and its ends, 0, -1. p + *from is a character's
+ * border. */
 static int next_match(struct tok_splitter *s, const struct tok_step *step, const char *p, size_t n,
                       size_t *from, size_t *to, struct mint_err *err)
 {

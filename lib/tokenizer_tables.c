@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model.vocab and model.merges. They are nearly all of a tokenizer.json (10 MB, a million values), and
- * every tool that starts has to read them: so they are found by skipping over the text and read here
- * in one pass, as strict as json.h; the rest of the file goes through json.h without them.
+ * model.vocab and model.merges. They are nearly all of a tokenizer.json (10 MB, a million values),
+ * and every tool that starts has to read them: so they are found by skipping over the text and read
+ * here in one pass, as strict as json.h; the rest of the file goes through json.h without them.
  */
 #include "tokenizer_impl.h"
 
@@ -104,8 +104,7 @@ static bool each_member(struct reader *r,
     if (take(r, '}'))
         return true;
     do {
-        if (peek(r) != '"' || !skip_string(r, &key, &len) || !take(r, ':') ||
-            !on(r, key, len, cut))
+        if (peek(r) != '"' || !skip_string(r, &key, &len) || !take(r, ':') || !on(r, key, len, cut))
             return false;
     } while (take(r, ','));
     return take(r, '}');
@@ -145,8 +144,8 @@ void tok_tables_find(struct tok_cut *cut, const char *json, size_t n)
 
 /* --- strings. */
 
-/* The byte that a character of the byte-level alphabet stands for, -1 for any other character. Printable
- * Latin-1 stands for itself; the 68 other bytes follow, ascending, from U+0100. */
+/* The byte that a character of the byte-level alphabet stands for, -1 for any other character.
+ * Printable Latin-1 stands for itself; the 68 other bytes follow, ascending, from U+0100. */
 static int char_byte(uint32_t c)
 {
     if ((c >= 0x21 && c <= 0x7e) || (c >= 0xa1 && c <= 0xff && c != 0xad))
@@ -404,8 +403,8 @@ static int unknown(const struct reader *r, size_t rank, const char *which)
 }
 
 /* bytes holds both halves; the first has cut bytes. */
-static int add_merge(struct reader *r, struct mint_tokenizer *t, struct merge_reader *m, size_t half,
-                     bool raw_a, bool raw_b)
+static int add_merge(struct reader *r, struct mint_tokenizer *t, struct merge_reader *m,
+                     size_t half, bool raw_a, bool raw_b)
 {
     const char *p = m->bytes.data;
     size_t n = m->bytes.len, rank = m->n;
@@ -430,7 +429,8 @@ static int add_merge(struct reader *r, struct mint_tokenizer *t, struct merge_re
         m->cap = m->cap ? 2 * m->cap : 4096;
         m->v = mint_xreallocarray(m->v, m->cap, sizeof *m->v);
     }
-    /* A half with characters outside the byte alphabet never comes up: kept for the count of ranks. */
+    /* A half with characters outside the byte alphabet never comes up: kept for the count of ranks.
+     */
     m->v[m->n++] = (struct tok_merge){a, b, (uint32_t)rank, id};
     return 0;
 }

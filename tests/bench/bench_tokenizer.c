@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast tokenizers load and encode: bench_tokenizer TEXT DIR... prints a line for each model folder.
- * TEXT is repeated to 8 MB and encoded in one piece, on one core; the best of five.
- * Times are of the processor: others on the machine do not count.
+ * How fast tokenizers load and encode: bench_tokenizer TEXT DIR... prints a line for each model
+ * folder. TEXT is repeated to 8 MB and encoded in one piece, on one core; the best of five. Times
+ * are of the processor: others on the machine do not count.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,8 +43,8 @@ static int bench(const char *dir, const struct mint_buf *text)
     start = now();
     struct mint_buf back = MINT_BUF_INIT;
     mint_decode(tok, ids.v, ids.n, false, &back);
-    printf("%s: load %.0f ms, encode %.1f MB/s (%.2f bytes a token), decode %.0f MB/s\n", dir, load * 1e3,
-           (double)text->len / best / 1e6, (double)text->len / (double)ids.n,
+    printf("%s: load %.0f ms, encode %.1f MB/s (%.2f bytes a token), decode %.0f MB/s\n", dir,
+           load * 1e3, (double)text->len / best / 1e6, (double)text->len / (double)ids.n,
            (double)back.len / (now() - start) / 1e6);
     mint_buf_release(&back);
     mint_tokens_release(&ids);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tokenizer against goldens of the reference library, its bounds, and what it says to bad files. */
+/* The tokenizer against goldens of the reference library, its bounds, and what it says to bad
+ * files. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,8 +15,9 @@
 
 static const char q_regex[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"
                               "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-static const char l_regex[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}"
-                              "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+static const char l_regex[] =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}"
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 static const char g_regex[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+"
                               "|\\s+(?!\\S)|\\s+";
 
@@ -239,7 +242,8 @@ static void ids_and_text(void **state)
     mint_decode(tok, other, 2, false, &b);
     assert_string_equal(a.data, b.data);
     assert_string_equal(a.data, " Pantom");
-    int32_t half = mint_tokenizer_id(tok, "\xc3\xa6\xc5\x83"); /* bytes e6 ad, the start of U+6B6A */
+    int32_t half =
+        mint_tokenizer_id(tok, "\xc3\xa6\xc5\x83"); /* bytes e6 ad, the start of U+6B6A */
     assert_true(half >= 0);
     mint_buf_reset(&a);
     mint_decode(tok, &half, 1, false, &a);
@@ -259,14 +263,55 @@ static uint32_t next_random(uint64_t *s)
     return (uint32_t)(*s >> 33);
 }
 
-/* Text that is rich in borders: every ASCII byte, white space of all kinds, marks, digits, long s. */
+/* Text that is rich in borders: every ASCII byte, white space of all kinds, marks, digits, long s.
+ */
 static void random_text(uint64_t *seed, struct mint_buf *out)
 {
     static const char *const bits[] = {
-        " ", "  ", "\n", "\r\n", "\t", "\v", "\f", "'", "'s", "'S", "'re", "'LL", "'l", "'ve", "'d", "'\xc5\xbf",
-        "a", "Zz", "word", "0", "12", "345", ".", "!?", "_", "\x1c", "\x1f", "\x7f", "\x01", "\xc2\x85",
-        "\xc2\xa0", "\xe2\x80\xa8", "\xe3\x80\x80", "\xe1\xa0\x8e", "\xe2\x80\x8b", "\xef\xbb\xbf", "\xc3\xa9",
-        "e\xcc\x81", "\xe4\xbd\xa0", "\xc2\xbd", "\xe2\x85\xa7", "\xd9\xa3", "\xf0\x9f\x98\x80", "\xe2\x80\x99",
+        " ",
+        "  ",
+        "\n",
+        "\r\n",
+        "\t",
+        "\v",
+        "\f",
+        "'",
+        "'s",
+        "'S",
+        "'re",
+        "'LL",
+        "'l",
+        "'ve",
+        "'d",
+        "'\xc5\xbf",
+        "a",
+        "Zz",
+        "word",
+        "0",
+        "12",
+        "345",
+        ".",
+        "!?",
+        "_",
+        "\x1c",
+        "\x1f",
+        "\x7f",
+        "\x01",
+        "\xc2\x85",
+        "\xc2\xa0",
+        "\xe2\x80\xa8",
+        "\xe3\x80\x80",
+        "\xe1\xa0\x8e",
+        "\xe2\x80\x8b",
+        "\xef\xbb\xbf",
+        "\xc3\xa9",
+        "e\xcc\x81",
+        "\xe4\xbd\xa0",
+        "\xc2\xbd",
+        "\xe2\x85\xa7",
+        "\xd9\xa3",
+        "\xf0\x9f\x98\x80",
+        "\xe2\x80\x99",
     };
     size_t n = next_random(seed) % 24;
     mint_buf_reset(out);
@@ -292,13 +337,14 @@ static void fast_is_slow(enum tok_fast kind, const char *pattern, bool ascii_is_
         random_text(&seed, &text);
         for (size_t at = 0; at < text.len;) {
             size_t len = tok_fast_match(kind, text.data + at, text.len - at);
-            int rc = pcre2_match(step.re, (PCRE2_SPTR)text.data, text.len, at, PCRE2_NO_UTF_CHECK, md, NULL);
+            int rc = pcre2_match(step.re, (PCRE2_SPTR)text.data, text.len, at, PCRE2_NO_UTF_CHECK,
+                                 md, NULL);
             const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(md);
             all++;
             taken += len > 0;
             if (len && (rc != 1 || ends[0] != at || ends[1] != at + len))
-                fail_msg("round %d at %zu: %zu by hand, %zu..%zu: %s", round, at, len, ends[0], ends[1],
-                         text.data);
+                fail_msg("round %d at %zu: %zu by hand, %zu..%zu: %s", round, at, len, ends[0],
+                         ends[1], text.data);
             if (rc < 1)
                 break;
             at = ends[1];
@@ -330,11 +376,12 @@ static void nfc(void **state)
         {"", ""},
         {"plain", "plain"},
         {"e\xcc\x81", "\xc3\xa9"},
-        {"\xe2\x84\xab", "\xc3\x85"},                         /* Angstrom sign */
+        {"\xe2\x84\xab", "\xc3\x85"},                             /* Angstrom sign */
         {"\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8", "\xea\xb0\x81"}, /* Hangul jamo */
         {"\xea\xb0\x80\xe1\x86\xa8", "\xea\xb0\x81"},
-        {"a\xcc\x95\xcc\x80\xd6\xae\xcc\x80", "\xc3\xa0\xd6\xae\xcc\x80\xcc\x95"}, /* order of marks */
-        {"\xe0\xa5\x98", "\xe0\xa4\x95\xe0\xa4\xbc"},          /* composition exclusion */
+        {"a\xcc\x95\xcc\x80\xd6\xae\xcc\x80",
+         "\xc3\xa0\xd6\xae\xcc\x80\xcc\x95"},         /* order of marks */
+        {"\xe0\xa5\x98", "\xe0\xa4\x95\xe0\xa4\xbc"}, /* composition exclusion */
         {"\xcd\x84", "\xcc\x88\xcc\x81"},
     };
     for (size_t i = 0; i < MINT_ARRAY_LEN(cases); i++) {
@@ -358,11 +405,13 @@ static size_t put_char(char *p, uint32_t c)
     return n;
 }
 
-/* Where the quick answer is "nothing changes", nothing changes: alone, behind letters that compose, and before marks. */
+/* Where the quick answer is "nothing changes", nothing changes: alone, behind letters that compose,
+ * and before marks. */
 static void nfc_quick_answer(void **state)
 {
     (void)state;
-    static const char *const before[] = {"", "e", "\xe1\x84\x80", "\xea\xb0\x80", "\xe3\x81\x8b", "\xd0\xb8"};
+    static const char *const before[] = {
+        "", "e", "\xe1\x84\x80", "\xea\xb0\x80", "\xe3\x81\x8b", "\xd0\xb8"};
     struct mint_buf b = MINT_BUF_INIT;
     size_t quick = 0;
     for (uint32_t c = 1; c < 0x20000; c++) {
@@ -400,9 +449,21 @@ static void long_texts(void **state)
     static const struct {
         const char *unit, *end;
     } cases[] = {
-        {"a", ""}, {" ", ""}, {" ", "x"}, {"\n", ""}, {" \n", "x"}, {"\xe3\x80\x80", "x"}, {"0", ""}, {"!", ""},
-        {"ab", " "}, {"\xe4\xbd\xa0\xe5\xa5\xbd", ""}, {"\xcc\x81\xcc\xa7", ""}, {"<", ""}, {"<|im_", ""},
-        {"'s", ""}, {"\xc3\xa9", ""},
+        {"a", ""},
+        {" ", ""},
+        {" ", "x"},
+        {"\n", ""},
+        {" \n", "x"},
+        {"\xe3\x80\x80", "x"},
+        {"0", ""},
+        {"!", ""},
+        {"ab", " "},
+        {"\xe4\xbd\xa0\xe5\xa5\xbd", ""},
+        {"\xcc\x81\xcc\xa7", ""},
+        {"<", ""},
+        {"<|im_", ""},
+        {"'s", ""},
+        {"\xc3\xa9", ""},
     };
     static const char *const names[] = {"qwen3", "gpt2_digits", "llama_like"};
     for (size_t k = 0; k < MINT_ARRAY_LEN(names); k++) {
@@ -412,10 +473,12 @@ static void long_texts(void **state)
             struct mint_tokens ids = MINT_TOKENS_INIT;
             fill(&text, cases[i].unit, k == 0 && i < 3 ? 1000000 : 100000);
             mint_buf_adds(&text, cases[i].end);
-            assert_int_equal(mint_encode(tok, text.data, text.len, MINT_ENCODE_SPECIAL, &ids, NULL), 0);
+            assert_int_equal(mint_encode(tok, text.data, text.len, MINT_ENCODE_SPECIAL, &ids, NULL),
+                             0);
             mint_buf_reset(&back);
             mint_decode(tok, ids.v, ids.n, false, &back);
-            if (k || strcmp(cases[i].unit, "\xcc\x81\xcc\xa7") != 0) { /* NFC changes the marks' order */
+            if (k ||
+                strcmp(cases[i].unit, "\xcc\x81\xcc\xa7") != 0) { /* NFC changes the marks' order */
                 assert_int_equal(back.len, text.len);
                 assert_memory_equal(back.data, text.data, text.len);
             }
@@ -452,8 +515,10 @@ static size_t merge_plainly(const struct mint_tokenizer *t, int32_t *id, size_t 
 /* Letters a to d with merges among them: {"ab":..}; small, so that the plain loop is quick. */
 static const char small_json[] =
     "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false},"
-    "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,"
-    "\"bc\":4,\"aa\":5,\"abc\":6,\"aaaa\":7,\"ca\":8,\"cab\":9,\"aaab\":10},\"merges\":[\"c a\",\"a b\",\"a a\","
+    "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,"
+    "\"c\":2,\"ab\":3,"
+    "\"bc\":4,\"aa\":5,\"abc\":6,\"aaaa\":7,\"ca\":8,\"cab\":9,\"aaab\":10},\"merges\":[\"c "
+    "a\",\"a b\",\"a a\","
     "\"b c\",\"ab c\",\"a bc\",\"aa aa\",\"ca b\",\"aa ab\"]}}";
 
 static void merge_orders(void **state)
@@ -501,6 +566,44 @@ static void memory_of_pieces(void **state)
     mint_tokenizer_close(tok);
 }
 
+/* Several threads on a fresh tokenizer, whose memo they fill together. */
+struct thread_arg {
+    const struct mint_tokenizer *tok;
+    const struct mint_buf *text;
+    struct mint_tokens ids;
+};
+
+static void *encode_thread(void *arg)
+{
+    struct thread_arg *a = arg;
+    mint_encode(a->tok, a->text->data, a->text->len, 0, &a->ids, NULL);
+    return NULL;
+}
+
+static void threads(void **state)
+{
+    (void)state;
+    struct mint_tokenizer *tok = open_test_tokenizer("gpt2");
+    struct mint_buf text = MINT_BUF_INIT;
+    pthread_t id[4];
+    struct thread_arg arg[4];
+    fill(&text, "Whoever encodes first fills in what the others read; unbelievable.\n", 50000);
+    for (int i = 0; i < 4; i++) {
+        arg[i] = (struct thread_arg){tok, &text, MINT_TOKENS_INIT};
+        assert_int_equal(pthread_create(&id[i], NULL, encode_thread, &arg[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(id[i], NULL), 0);
+        assert_true(arg[i].ids.n > 5000);
+        assert_int_equal(arg[i].ids.n, arg[0].ids.n);
+        assert_memory_equal(arg[i].ids.v, arg[0].ids.v, arg[0].ids.n * sizeof(int32_t));
+    }
+    for (int i = 0; i < 4; i++)
+        mint_tokens_release(&arg[i].ids);
+    mint_buf_release(&text);
+    mint_tokenizer_close(tok);
+}
+
 /* --- guards. */
 static void guards(void **state)
 {
@@ -509,7 +612,8 @@ static void guards(void **state)
     const char *text = "<|im_start|>user\n<|im_end|> <think><|im_end|>\n";
     struct mint_span user = {17, 35}; /* "<|im_end|> <think>" */
     struct mint_tokens ids = MINT_TOKENS_INIT;
-    assert_int_equal(mint_encode_guarded(tok, text, strlen(text), MINT_ENCODE_SPECIAL, &user, 1, &ids, NULL), 0);
+    assert_int_equal(
+        mint_encode_guarded(tok, text, strlen(text), MINT_ENCODE_SPECIAL, &user, 1, &ids, NULL), 0);
     int starts = 0, ends = 0, thinks = 0;
     for (size_t i = 0; i < ids.n; i++) {
         starts += ids.v[i] == 151644;
@@ -522,7 +626,8 @@ static void guards(void **state)
     /* A special string that only partly lies in a guard is none either. */
     struct mint_span part = {40, 41};
     ids.n = 0;
-    assert_int_equal(mint_encode_guarded(tok, text, strlen(text), MINT_ENCODE_SPECIAL, &part, 1, &ids, NULL), 0);
+    assert_int_equal(
+        mint_encode_guarded(tok, text, strlen(text), MINT_ENCODE_SPECIAL, &part, 1, &ids, NULL), 0);
     for (ends = 0; ids.n--;)
         ends += ids.v[ids.n] == 151645;
     assert_int_equal(ends, 1);
@@ -539,7 +644,7 @@ static void bad_text(void **state)
     static const struct {
         const char *text, *where;
     } cases[] = {
-        {"abc\xff", "byte 4 is 0xff"}, {"\xc0\x80", "byte 1"},       {"\xed\xa0\x80", "byte 1"},
+        {"abc\xff", "byte 4 is 0xff"},  {"\xc0\x80", "byte 1"},         {"\xed\xa0\x80", "byte 1"},
         {"12345678\xe2\x82", "byte 9"}, {"\xf4\x90\x80\x80", "byte 1"}, {"a\x80", "byte 2"},
     };
     mint_tokens_add(&ids, 5);
@@ -548,7 +653,8 @@ static void bad_text(void **state)
         assert_non_null(strstr(err.msg, cases[i].where));
         assert_int_equal(ids.n, 1);
     }
-    assert_int_equal(mint_encode(tok, "a\0b", 3, 0, &ids, &err), 0); /* NUL is a character like others */
+    assert_int_equal(mint_encode(tok, "a\0b", 3, 0, &ids, &err),
+                     0); /* NUL is a character like others */
     assert_int_equal(ids.n, 4);
     mint_tokens_release(&ids);
     mint_tokenizer_close(tok);
@@ -556,7 +662,8 @@ static void bad_text(void **state)
 
 /* --- hostile and unsupported files: one edit each to small_json or to a whole text. */
 static const struct bad_file {
-    const char *from, *to; /* the first `from` in small_json becomes `to`; NULL: `to` is the whole text */
+    const char *from,
+        *to; /* the first `from` in small_json becomes `to`; NULL: `to` is the whole text */
     const char *says;
 } bad_files[] = {
     {NULL, "", "column"},
@@ -617,31 +724,60 @@ static const struct bad_file {
     {"\"decoder\":{\"type\":\"ByteLevel\"}", "\"decoder\":{\"type\":[]}", "no type"},
     {"{\"pre_tokenizer\"", "{\"normalizer\":{\"type\":\"NFKC\"},\"pre_tokenizer\"", "NFKC"},
     {"{\"pre_tokenizer\"", "{\"normalizer\":3,\"pre_tokenizer\"", "normalizer is no object"},
-    {"{\"pre_tokenizer\"", "{\"normalizer\":{\"type\":\"Sequence\"},\"pre_tokenizer\"", "normalizers"},
-    {"{\"pre_tokenizer\"", "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[1,2]},\"pre_tokenizer\"", "normalizers"},
+    {"{\"pre_tokenizer\"", "{\"normalizer\":{\"type\":\"Sequence\"},\"pre_tokenizer\"",
+     "normalizers"},
+    {"{\"pre_tokenizer\"",
+     "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[1,2]},\"pre_tokenizer\"",
+     "normalizers"},
     {"\"add_prefix_space\":false", "\"add_prefix_space\":true", "add_prefix_space"},
     {"\"type\":\"ByteLevel\"", "\"type\":\"Whitespace\"", "Whitespace"},
     {"\"type\":\"ByteLevel\"", "\"type\":\"Digits\"", "no ByteLevel"},
-    {"{\"pre_tokenizer\"", "{\"post_processor\":{\"type\":\"BertProcessing\"},\"pre_tokenizer\"", "BertProcessing"},
-    {"{\"pre_tokenizer\"", "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":\"A\"}},"
-                           "{\"SpecialToken\":{\"id\":\"a\"}}]},\"pre_tokenizer\"", "TemplateProcessing"},
-    {"{\"pre_tokenizer\"", "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"z\"}},"
-                           "{\"Sequence\":{\"id\":\"A\"}}],\"special_tokens\":{}},\"pre_tokenizer\"", "no single id"},
-    {"{\"pre_tokenizer\"", "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"z\"}},"
-                           "{\"Sequence\":{\"id\":\"A\"}}],\"special_tokens\":{\"z\":{\"ids\":[99]}}},\"pre_tokenizer\"", "no token has id 99"},
+    {"{\"pre_tokenizer\"", "{\"post_processor\":{\"type\":\"BertProcessing\"},\"pre_tokenizer\"",
+     "BertProcessing"},
+    {"{\"pre_tokenizer\"",
+     "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":\"A\"}"
+     "},"
+     "{\"SpecialToken\":{\"id\":\"a\"}}]},\"pre_tokenizer\"",
+     "TemplateProcessing"},
+    {"{\"pre_tokenizer\"",
+     "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":"
+     "\"z\"}},"
+     "{\"Sequence\":{\"id\":\"A\"}}],\"special_tokens\":{}},\"pre_tokenizer\"",
+     "no single id"},
+    {"{\"pre_tokenizer\"",
+     "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":"
+     "\"z\"}},"
+     "{\"Sequence\":{\"id\":\"A\"}}],\"special_tokens\":{\"z\":{\"ids\":[99]}}},\"pre_tokenizer\"",
+     "no token has id 99"},
     {"{\"pre_tokenizer\"", "{\"added_tokens\":{},\"pre_tokenizer\"", "added_tokens"},
     {"{\"pre_tokenizer\"", "{\"added_tokens\":[1],\"pre_tokenizer\"", "added_tokens"},
     {"{\"pre_tokenizer\"", "{\"added_tokens\":[{}],\"pre_tokenizer\"", "no content"},
-    {"{\"pre_tokenizer\"", "{\"added_tokens\":[{\"content\":\"\",\"id\":11}],\"pre_tokenizer\"", "no content"},
+    {"{\"pre_tokenizer\"", "{\"added_tokens\":[{\"content\":\"\",\"id\":11}],\"pre_tokenizer\"",
+     "no content"},
     {"{\"pre_tokenizer\"", "{\"added_tokens\":[{\"content\":\"X\"}],\"pre_tokenizer\"", "id"},
-    {"{\"pre_tokenizer\"", "{\"added_tokens\":[{\"content\":\"X\",\"id\":4194304}],\"pre_tokenizer\"", "whole number"},
-    {"{\"pre_tokenizer\"", "{\"added_tokens\":[{\"content\":\"X\",\"id\":5}],\"pre_tokenizer\"", "another token"},
-    {"{\"pre_tokenizer\"", "{\"added_tokens\":[{\"content\":\"ab\",\"id\":12}],\"pre_tokenizer\"", "in model.vocab"},
-    {"{\"pre_tokenizer\"", "{\"added_tokens\":[{\"content\":\"X\",\"id\":11},{\"content\":\"X\",\"id\":12}],\"pre_tokenizer\"", "two added tokens"},
-    {"{\"pre_tokenizer\"", "{\"added_tokens\":[{\"content\":\"ab\",\"id\":3},{\"content\":\"ab\",\"id\":3}],\"pre_tokenizer\"", "twice"},
-    {"{\"pre_tokenizer\"", "{\"added_tokens\":[{\"content\":\"X\",\"id\":11,\"lstrip\":true}],\"pre_tokenizer\"", "lstrip"},
-    {"{\"pre_tokenizer\"", "{\"added_tokens\":[{\"content\":\"X\",\"id\":11,\"single_word\":true}],\"pre_tokenizer\"", "single_word"},
-    {"{\"pre_tokenizer\"", "{\"added_tokens\":[{\"content\":\"X\",\"id\":11,\"special\":\"no\"}],\"pre_tokenizer\"", "special"},
+    {"{\"pre_tokenizer\"",
+     "{\"added_tokens\":[{\"content\":\"X\",\"id\":4194304}],\"pre_tokenizer\"", "whole number"},
+    {"{\"pre_tokenizer\"", "{\"added_tokens\":[{\"content\":\"X\",\"id\":5}],\"pre_tokenizer\"",
+     "another token"},
+    {"{\"pre_tokenizer\"", "{\"added_tokens\":[{\"content\":\"ab\",\"id\":12}],\"pre_tokenizer\"",
+     "in model.vocab"},
+    {"{\"pre_tokenizer\"",
+     "{\"added_tokens\":[{\"content\":\"X\",\"id\":11},{\"content\":\"X\",\"id\":12}],\"pre_"
+     "tokenizer\"",
+     "two added tokens"},
+    {"{\"pre_tokenizer\"",
+     "{\"added_tokens\":[{\"content\":\"ab\",\"id\":3},{\"content\":\"ab\",\"id\":3}],\"pre_"
+     "tokenizer\"",
+     "twice"},
+    {"{\"pre_tokenizer\"",
+     "{\"added_tokens\":[{\"content\":\"X\",\"id\":11,\"lstrip\":true}],\"pre_tokenizer\"",
+     "lstrip"},
+    {"{\"pre_tokenizer\"",
+     "{\"added_tokens\":[{\"content\":\"X\",\"id\":11,\"single_word\":true}],\"pre_tokenizer\"",
+     "single_word"},
+    {"{\"pre_tokenizer\"",
+     "{\"added_tokens\":[{\"content\":\"X\",\"id\":11,\"special\":\"no\"}],\"pre_tokenizer\"",
+     "special"},
 };
 
 static void replace_first(struct mint_buf *out, const char *text, const char *from, const char *to)
@@ -664,7 +800,8 @@ static void hostile_files(void **state)
         struct mint_err err = {MINT_OK, ""};
         if (f->from)
             replace_first(&text, small_json, f->from, f->to);
-        mint_tokenizer_read(&t, f->from ? text.data : f->to, f->from ? text.len : strlen(f->to), &err);
+        mint_tokenizer_read(&t, f->from ? text.data : f->to, f->from ? text.len : strlen(f->to),
+                            &err);
         if (t || !*err.msg || !strstr(err.msg, f->says))
             fail_msg("%s: \"%s\", but \"%s\" is expected", f->to, err.msg, f->says);
     }
@@ -699,9 +836,12 @@ static int compile(const char *regex, struct mint_err *err)
 static void regexes(void **state)
 {
     (void)state;
-    static const char *const good[] = {"[^\\s]+", "\\u4e00+", "[!\"#\\[\\]\\-]", "a{1,3}", "(?i:x)|(?!\\S)y?+", "\\p{Lu}\\P{N}"};
-    static const char *const bad[] = {"\\w", "\\b", "\\h", "\\v", "\\Z", "^a", "a$", "[a[b]]", "[a&&b]", "(?m)a", "(?<x>a)",
-                                      "a{2}+", "(*ACCEPT)", "\\", "[", "(", "\\p{Nonsense}", "\\p{L", "*"};
+    static const char *const good[] = {"[^\\s]+", "\\u4e00+",          "[!\"#\\[\\]\\-]",
+                                       "a{1,3}",  "(?i:x)|(?!\\S)y?+", "\\p{Lu}\\P{N}"};
+    static const char *const bad[] = {
+        "\\w",    "\\b",    "\\h",           "\\v",     "\\Z",   "^a",        "a$",
+        "[a[b]]", "[a&&b]", "(?m)a",         "(?<x>a)", "a{2}+", "(*ACCEPT)", "\\",
+        "[",      "(",      "\\p{Nonsense}", "\\p{L",   "*"};
     struct mint_err err;
     for (size_t i = 0; i < MINT_ARRAY_LEN(good); i++)
         assert_int_equal(compile(good[i], &err), 0);
@@ -746,16 +886,27 @@ static void missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(encode_qwen3),     cmocka_unit_test(encode_gpt2),
-        cmocka_unit_test(encode_gpt2_digits), cmocka_unit_test(encode_llama_like),
-        cmocka_unit_test(no_special_qwen3), cmocka_unit_test(decode_qwen3),
-        cmocka_unit_test(one_bos),          cmocka_unit_test(ids_and_text),
-        cmocka_unit_test(fast_loops),       cmocka_unit_test(nfc),
-        cmocka_unit_test(nfc_quick_answer), cmocka_unit_test(long_texts),
-        cmocka_unit_test(merge_orders),     cmocka_unit_test(memory_of_pieces),
-        cmocka_unit_test(guards),           cmocka_unit_test(bad_text),
-        cmocka_unit_test(hostile_files),    cmocka_unit_test(cut_files),
-        cmocka_unit_test(regexes),          cmocka_unit_test(missing),
+        cmocka_unit_test(encode_qwen3),
+        cmocka_unit_test(encode_gpt2),
+        cmocka_unit_test(encode_gpt2_digits),
+        cmocka_unit_test(encode_llama_like),
+        cmocka_unit_test(no_special_qwen3),
+        cmocka_unit_test(decode_qwen3),
+        cmocka_unit_test(one_bos),
+        cmocka_unit_test(ids_and_text),
+        cmocka_unit_test(fast_loops),
+        cmocka_unit_test(nfc),
+        cmocka_unit_test(nfc_quick_answer),
+        cmocka_unit_test(long_texts),
+        cmocka_unit_test(merge_orders),
+        cmocka_unit_test(memory_of_pieces),
+        cmocka_unit_test(threads),
+        cmocka_unit_test(guards),
+        cmocka_unit_test(bad_text),
+        cmocka_unit_test(hostile_files),
+        cmocka_unit_test(cut_files),
+        cmocka_unit_test(regexes),
+        cmocka_unit_test(missing),
     };
     return cmocka_run_group_tests(tests, make_text_data, remove_text_data);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * text_data.h: tokenizers and goldens for test_tokenizer.c and test_chat.c, from tests/data/tokenizer (or
- * $MINT_TEST_TEXT, for one that may not be in the tree). A tokenizer is kept as NAME/tokenizer.json.zst and
- * unpacked into a temporary folder.
+ * text_data.h: tokenizers and goldens for test_tokenizer.c and test_chat.c, from
+ * tests/data/tokenizer (or $MINT_TEST_TEXT, for one that may not be in the tree). A tokenizer is
+ * kept as NAME/tokenizer.json.zst and unpacked into a temporary folder.
  */
 #ifndef MINT_TEXT_DATA_H
 #define MINT_TEXT_DATA_H
@@ -37,7 +37,8 @@ static inline int remove_text_data(void **state)
 {
     (void)state;
     static const char *const names[] = {"qwen3", "gpt2", "gpt2_digits", "llama_like", "model"};
-    static const char *const files[] = {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"};
+    static const char *const files[] = {"tokenizer.json", "tokenizer_config.json",
+                                        "chat_template.jinja"};
     char path[256];
     for (size_t i = 0; i < MINT_ARRAY_LEN(names); i++) {
         for (size_t k = 0; k < MINT_ARRAY_LEN(files); k++) {
@@ -116,7 +117,8 @@ static inline void golden_string(const struct golden_line *g, const char *key, s
     assert_true(mint_json_string(g->j, mint_json_get(g->j, 0, key), out));
 }
 
-static inline void each_golden(const char *name, void (*on)(const struct golden_line *, void *), void *arg)
+static inline void each_golden(const char *name, void (*on)(const struct golden_line *, void *),
+                               void *arg)
 {
     size_t n;
     char *text = read_text(name, &n), *end;
