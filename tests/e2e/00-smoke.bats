@@ -57,7 +57,7 @@ load helpers
     expect 0
     [ -s ckpt/2/adapter_model.safetensors ]
     [ "$(jq .step ckpt/2/trainer_state.json)" = 2 ]
-    ! compgen -G 'ckpt/*.tmp-*'
+    [ "$(ls ckpt)" = $'1\n2' ]
 }
 
 @test "make install puts everything under PREFIX, it runs there, and uninstall takes it away" {

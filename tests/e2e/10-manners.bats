@@ -284,7 +284,7 @@ options_with() {
         $f --plain in >want
         same want out
         rm out
-        ! compgen -G 'out.tmp-*'
+        no_leftovers out
     done < <(filters)
 }
 

@@ -20,7 +20,7 @@ page() {
 
 # The long options of a tool by its completion, which is the table; by its help; by its page.
 table_options() {
-    "$1" --dump-options=bash | sed -nE "s/.*compgen -W '(--help|.*--help)[^']*'.*/&/p" | grep -oE -- '--[a-z0-9-]+' | grep -v '^--no-' | sort -u
+    "$1" --dump-options=fish | sed -nE 's/^complete -c [^ ]+ -l ([^ ]+).*/--\1/p' | sort -u
 }
 help_options() {
     "$1" --help | sed -nE 's/^  (-., |    )--(\[no-\])?([a-z0-9-]+).*/--\3/p' | sort -u
