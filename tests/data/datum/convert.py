@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# SPDX-License-Identifier: CC0-1.0
+# SPDX-License-Identifier: Apache-2.0
 """Makes the files of this folder from short/ and ../malformed, whose records are in a shorter form.
 
     python3 tests/data/datum/convert.py        (in the root of the project; needs the zstd program)
