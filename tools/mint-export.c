@@ -22,7 +22,7 @@ static const char *const dtypes[] = {"f32", "bf16", "f16",
 static const char *const targets[] = {"vllm", NULL};
 
 static const struct mint_opt opts[] = {
-    MINT_O_STR(0, "model", "DIR", struct options, model, "the base model's folder"),
+    MINT_O_STR('m', "model", "DIR", struct options, model, "the base model's folder"),
     MINT_O_STR(0, "adapter", "CKPT", struct options, adapter,
                "the checkpoint or PEFT folder to export"),
     MINT_O_STR(0, "to", "DIR", struct options, to, "the folder to make; must not exist"),

@@ -212,3 +212,44 @@ trainer_state() {
     diff -r out want
     [ -f out/generation_config.json ] && [ ! -L out/generation_config.json ]
 }
+
+# logprobs FILE: all of a rollout file, one a line.
+logprobs() {
+    zstd -dcq "$1" | jq -c '.sequences[].logprobs[]'
+}
+# distance FILE FILE: the greatest difference of two such lists.
+distance() {
+    paste <(logprobs "$1") <(logprobs "$2") | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > m) m = d } END { print m + 0 }'
+}
+
+@test "a trained checkpoint: merged in f32 it is the policy, merged in bf16 nearly, head and all" {
+    need mint-sample mint-score mint-advantage mint-train
+    tiny_world w
+    cd w
+    mint-train -q --model model --rank 4 --lr 0.05 --loss cross_entropy --to ck datums.jsonl.zst
+    for t in f32 bf16; do
+        mint-export -q --model model --adapter ck --to "$t" --format hf --dtype "$t"
+        jq -e '.tie_word_embeddings == false' "$t/config.json"
+        mint-sample -q --model "$t" --replay --precision f32 -o "$t.zst" rollouts.jsonl.zst
+    done
+    mint-sample -q --model model --adapter ck --replay --precision f32 -o policy.zst rollouts.jsonl.zst
+    mint-sample -q --model model --replay --precision f32 -o base.zst rollouts.jsonl.zst
+    echo "base $(distance base.zst policy.zst) f32 $(distance f32.zst policy.zst) bf16 $(distance bf16.zst policy.zst)" >&2
+    awk -v d="$(distance base.zst policy.zst)" 'BEGIN { exit !(d > 0.1) }'     # training did something
+    awk -v d="$(distance f32.zst policy.zst)" 'BEGIN { exit !(d < 1e-4) }'     # and all of it is in the merge
+    awk -v d="$(distance bf16.zst policy.zst)" 'BEGIN { exit !(d > 1e-4 && d < 0.2) }' # bf16 is a coarser grid
+    # the next round may start from the merged model, but the old checkpoint belongs to the old one
+    run_tool mint-export --model f32 --adapter ck --to out --format peft
+    expect_error 1 "was trained on another base model"
+}
+
+@test "a small update in bf16: the export says how much the rounding took" {
+    need mint-sample mint-score mint-advantage mint-train
+    tiny_world w
+    run_tool mint-export --model w/model --adapter w/ckpt/1 --to a --format hf
+    expect 0
+    has "$stderr" "rounding changes the update by"
+    run_tool mint-export --model w/model --adapter w/ckpt/1 --to b --format hf --dtype f32
+    expect 0
+    lacks "$stderr" "rounding changes"
+}
