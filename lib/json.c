@@ -339,6 +339,8 @@ static int scan(struct mint_json *j, struct mint_err *err)
     const char *end = j->text + j->n, *p = skip_space(j->text, end);
     bool done = false;
     while (!done) {
+        if (j->nnodes > MINT_JSON_VALUES)
+            return fail_at(j, p, err, "more than %d keys and values", MINT_JSON_VALUES);
         if (!(p = scan_item(j, p, err)) || !(p = scan_after(j, p, &done, err)))
             return -1;
     }

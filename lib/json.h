@@ -20,7 +20,9 @@
 #include "err.h"
 
 #define MINT_JSON_DEPTH 128
-#define MINT_JSON_NONE  (-1)
+#define MINT_JSON_VALUES \
+    (1 << 23) /* keys and values of one text; numbers in plain arrays do not count */
+#define MINT_JSON_NONE (-1)
 
 typedef int mint_json_val;
 enum mint_json_type {

@@ -396,7 +396,8 @@ static int drain(struct mint_out *out, ZSTD_EndDirective how, struct mint_err *e
 static int open_target(struct mint_out *out, const char *path, unsigned flags, struct mint_err *err)
 {
     struct stat st;
-    if (!path || strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0) {
+    if (!path || strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0 ||
+        strcmp(path, "/dev/fd/1") == 0) {
         out->fd = STDOUT_FILENO;
         out->name = mint_xstrdup("standard output");
         return 0;

@@ -643,6 +643,19 @@ static void long_texts_take_linear_time(void **state)
     repeat(*state, "[", "[1,", "", 100, -1);
 }
 
+static void the_number_of_values_is_limited(void **state)
+{
+    struct mint_buf b = MINT_BUF_INIT;
+    struct mint_err err;
+    mint_buf_adds(&b, "[");
+    for (int i = 0; i < MINT_JSON_VALUES; i++)
+        mint_buf_add(&b, "[],", 3);
+    mint_buf_adds(&b, "0]");
+    assert_int_equal(mint_json_parse(*state, b.data, b.len, &err), -1);
+    assert_non_null(strstr(err.msg, "more than 8388608 keys and values"));
+    mint_buf_release(&b);
+}
+
 /* Which lines of the malformed files are no JSON; all others must parse. */
 static void malformed_files(void **state)
 {
@@ -708,6 +721,7 @@ int main(void)
         TEST(what_is_written_reads_back),
         TEST(many_keys),
         TEST(long_texts_take_linear_time),
+        TEST(the_number_of_values_is_limited),
         TEST(malformed_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
