@@ -481,6 +481,25 @@ static void test_target_is_kept(void **state)
     assert_true(mint_fs_exists("out/config.json"));
 }
 
+static void test_target_is_a_source(void **state)
+{
+    (void)state;
+    need_tied();
+    struct mint_export_result r;
+    struct mint_err err;
+    struct mint_export o = EXPORT("tied", "tied-ck");
+    o.force = true;
+    o.to = "./tied/";
+    assert_int_equal(mint_export_hf(&o, &r, &err), -1);
+    assert_says(&err, "--to ./tied/ is the base model itself");
+    assert_int_equal(err.code, MINT_EUSAGE);
+    assert_int_equal(symlink("tied-ck", "link"), 0);
+    o.to = "link";
+    assert_int_equal(mint_export_peft(&o, &r, &err), -1);
+    assert_says(&err, "is the adapter itself");
+    assert_true(mint_fs_exists("tied-ck/trainer_state.json"));
+}
+
 static void test_broken_base(void **state)
 {
     (void)state;
@@ -566,6 +585,7 @@ int main(void)
         CASE(test_wrong_shapes),
         CASE(test_not_finite),
         CASE(test_target_is_kept),
+        CASE(test_target_is_a_source),
         CASE(test_broken_base),
         CASE(test_oracle),
         CASE(test_edit_json),
