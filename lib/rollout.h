@@ -27,7 +27,7 @@ int mint_rollout_check(const struct mint_json *doc, bool own_prompt_tokens, stru
 /* "{", the record's own bytes, and what comes before the first sequence. line[0..len) is the record's text. */
 void mint_rollout_begin(struct mint_buf *b, const struct mint_json *doc, const char *line, size_t len, const char *id, size_t id_n,
                         const struct mint_buf *prompt, const int32_t *prompt_tokens, size_t prompt_n);
-/* One sequence. logprobs NULL: null. text: valid UTF-8. */
+/* One sequence. logprobs NULL: null. text: bytes; invalid UTF-8 becomes U+FFFD. */
 void mint_rollout_sequence(struct mint_buf *b, bool first, const int32_t *tokens, const float *logprobs, size_t n, bool stop, const char *text,
                            size_t text_n);
 /* The sampling object (NULL: none), "}" and the newline. */

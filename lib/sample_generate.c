@@ -57,19 +57,16 @@ static int next(void *ctx, struct mint_request **out, struct mint_err *err)
     return rc;
 }
 
-/* Text of a sequence: without special tokens, and up to the stop string that ended it. */
+/* Text of a sequence: without special tokens, and up to the stop string that ended it. A character that was cut is
+ * repaired when the text is written. */
 static void sequence_text(const struct run *run, const struct mint_gen *g, struct mint_buf *text)
 {
-    const struct mint_tokenizer *tok = run->j->prompt.tok;
     mint_buf_reset(text);
     mint_buf_reserve(text, 0);
-    mint_decode(tok, g->tokens, (size_t)g->n, true, text);
-    if (g->text.len == g->text_end)
-        return;
-    /* bytes behind the stop string, all in the last token: cut them from the end of the text */
-    size_t extra = g->text.len - g->text_end;
-    text->len = extra < text->len ? text->len - extra : 0;
-    text->data[text->len] = '\0';
+    if (run->j->sampler.stop_strings_n)
+        mint_buf_add(text, g->text.data, g->text_end);
+    else
+        mint_decode(run->j->prompt.tok, g->tokens, (size_t)g->n, true, text);
 }
 
 static int write_group(struct run *run, struct flight *f, struct mint_err *err)

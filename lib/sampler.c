@@ -327,7 +327,7 @@ static bool hits_stop_string(const struct mint_sampler *s, struct mint_gen *gen,
     if (!s->o.stop_strings_n)
         return false;
     size_t before = gen->text.len, best = SIZE_MAX;
-    mint_decode_bytes(s->o.tok, &id, 1, false, &gen->text);
+    mint_decode_bytes(s->o.tok, &id, 1, true, &gen->text);
     for (size_t i = 0; i < s->o.stop_strings_n; i++) {
         size_t n = strlen(s->o.stop_strings[i]);
         size_t from = before + 1 > n ? before + 1 - n : 0;

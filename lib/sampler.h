@@ -38,7 +38,7 @@ struct mint_gen {
     float *logprobs;
     int64_t n;
     bool stop;            /* false: max_tokens or the context's end */
-    struct mint_buf text; /* exact bytes of the tokens; filled only with stop strings */
+    struct mint_buf text; /* exact bytes of the tokens but special ones; filled only with stop strings */
     size_t text_end;      /* bytes of text up to and with the stop string; text.len without one */
 };
 
