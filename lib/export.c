@@ -97,11 +97,27 @@ static int check_base(const struct mint_export_source *s, const struct mint_expo
                      o->adapter, o->model, print, s->ck.state.base);
 }
 
+static bool same_folder(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* With --force the target goes away at the end: never one of the sources. */
+static int check_target(const struct mint_export *o, struct mint_err *err)
+{
+    if (same_folder(o->to, o->model))
+        return mint_fail(err, MINT_EUSAGE, "--to %s is the base model itself", o->to);
+    if (same_folder(o->to, o->adapter))
+        return mint_fail(err, MINT_EUSAGE, "--to %s is the adapter itself", o->to);
+    return 0;
+}
+
 int mint_export_open(struct mint_export_source *s, const struct mint_export *o,
                      struct mint_err *err)
 {
     memset(s, 0, sizeof *s);
-    if (mint_model_config_read(&s->config, o->model, err) ||
+    if (check_target(o, err) || mint_model_config_read(&s->config, o->model, err) ||
         mint_st_open(&s->base, o->model, err) ||
         mint_weights_check(s->base, &s->config, o->model, err) ||
         mint_checkpoint_open(&s->ck, o->adapter, err))

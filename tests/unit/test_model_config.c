@@ -283,7 +283,7 @@ static void test_fixtures(void **state)
     for (size_t i = 0; i < MINT_ARRAY_LEN(names); i++) {
         struct mint_model_config c;
         struct mint_err err;
-        struct mint_st *st;
+        struct mint_st *st = NULL;
         char *dir = mint_xasprintf("%s/tests/oracle/fixtures/%s", data_root, names[i]);
         if (mint_model_config_read(&c, dir, &err) || mint_st_open(&st, dir, &err) ||
             mint_weights_check(st, &c, dir, &err))
