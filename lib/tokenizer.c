@@ -44,7 +44,7 @@ int mint_tokenizer_read(struct mint_tokenizer **tok, const char *json, size_t n,
     struct mint_tokenizer *t = mint_xcalloc(1, sizeof *t);
     t->bos_added = t->bos = t->eos = t->unk = -1;
     *tok = NULL;
-    if (tok_load(t, json, n, err)) {
+    if (tok_load(t, json ? json : "", n, err)) { /* an empty file maps to NULL */
         mint_tokenizer_close(t);
         return -1;
     }

@@ -359,6 +359,8 @@ int mint_encode_guarded(const struct mint_tokenizer *tok, const char *text, size
                         struct mint_tokens *out, struct mint_err *err)
 {
     size_t start = out->n;
+    if (!text) /* an empty buffer */
+        text = "";
     if (check_utf8(text, n, err))
         return -1;
     struct encoder e = {

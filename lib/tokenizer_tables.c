@@ -31,9 +31,10 @@ static void skip_space(struct reader *r)
 }
 
 /* The next byte behind white space, '\0' at the end. */
-static char peek(struct reader *r)
+static inline char peek(struct reader *r)
 {
-    skip_space(r);
+    if (r->at < r->n && (unsigned char)r->s[r->at] <= ' ')
+        skip_space(r);
     return r->at < r->n ? r->s[r->at] : '\0';
 }
 

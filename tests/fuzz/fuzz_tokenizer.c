@@ -49,8 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         "",
         "abcabcaab cab's 12345  \n\n x<|s|> <t>",
         "e\xcc\x81\xcc\xa7 \xe1\x84\x80\xe1\x85\xa1 \xe3\x80\x80\xf0\x9f\x98\x80\xc2\x85",
-        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabbbbbb"
-        "bbbbbbbbbbbb",
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabbbbbb",
     };
     struct mint_tokenizer *t;
     struct mint_err err = {MINT_OK, ""};

@@ -878,6 +878,12 @@ static void missing(void **state)
         mint_tokenizer_close(t);
     }
     mint_buf_release(&text);
+    struct mint_tokens none = MINT_TOKENS_INIT;
+    assert_int_equal(mint_tokenizer_read(&t, NULL, 0, &err), -1);
+    assert_int_equal(mint_tokenizer_read(&t, small_json, strlen(small_json), &err), 0);
+    assert_int_equal(mint_encode(t, NULL, 0, MINT_ENCODE_SPECIAL, &none, &err), 0);
+    assert_int_equal(none.n, 0);
+    mint_tokenizer_close(t);
     assert_int_equal(mint_tokenizer_open(&t, "/nonexistent", &err), -1);
     assert_null(t);
     assert_non_null(strstr(err.msg, "/nonexistent/tokenizer.json"));
