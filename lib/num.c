@@ -402,12 +402,36 @@ double mint_num_double(const char *s, size_t n)
     return v;
 }
 
+/*
+ * Most texts in a quick way: as a double, whose error is below 3 units in its last place (mantissa,
+ * power of ten and division each add at most one), the value says which float is nearest unless it
+ * lies within that error of the middle between two floats. False where it does, and outside of the
+ * normal floats.
+ */
+static bool quick_float(const struct parts *r, float *v)
+{
+    static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                  1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    if (r->exp10 > 0 || r->exp10 < -22)
+        return false;
+    double d = (double)r->mantissa / tens[-r->exp10];
+    uint64_t bits;
+    memcpy(&bits, &d, sizeof bits);
+    uint64_t to_middle = (bits & 0x1fffffff) - (0x10000000 - 4);
+    if (to_middle <= 8 || d < 0x1p-126 || d > 0x1p127)
+        return false;
+    *v = r->negative ? -(float)d : (float)d;
+    return true;
+}
+
 static float round_float(const struct parts *r, const char *s, size_t n)
 {
+    float v;
+    if (quick_float(r, &v))
+        return v;
     if (r->mantissa == 0)
         return r->negative ? -0.0f : 0.0f;
-    if (r->exp10 == 0 && r->mantissa <= 1 << 24 && !r->cut)
-        return r->negative ? -(float)r->mantissa : (float)r->mantissa;
     uint64_t c;
     int q;
     if (!round_parts(r, 24, &c, &q))
@@ -419,7 +443,6 @@ static float round_float(const struct parts *r, const char *s, size_t n)
         return (float)slow_read(s, n, true);
     uint32_t bits =
         (uint32_t)r->negative << 31 | (uint32_t)exponent << 23 | ((uint32_t)c & 0x7fffff);
-    float v;
     memcpy(&v, &bits, sizeof v);
     return v;
 }
