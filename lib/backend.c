@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend.c: opening a device: the CPU is linked in, CUDA is a shared object that is loaded when it is asked for. */
+/* backend.c: opening a device: the CPU is linked in, CUDA is a shared object that is loaded when it
+ * is asked for. */
 #include "backend.h"
 
 #include "backend_plugin.h"
@@ -109,7 +110,8 @@ int mint_backend_open(struct mint_dev **d, const char *device, enum mint_precisi
         return cpu_open(d, p, threads, err);
     }
     if (!cuda_index(device, &index))
-        return mint_fail(err, MINT_EUSAGE, "unknown device '%s': cpu, cuda, cuda:N or auto", device);
+        return mint_fail(err, MINT_EUSAGE, "unknown device '%s': cpu, cuda, cuda:N or auto",
+                         device);
     return open_cuda(d, index, p, err);
 }
 

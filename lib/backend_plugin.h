@@ -9,7 +9,7 @@
 #include "backend.h"
 
 struct mint_plugin {
-    int abi; /* MINT_BACKEND_ABI; the first member for ever, so that any version can be told apart */
+    int abi; /* MINT_BACKEND_ABI; the first member for ever, so that versions can be told apart */
     /* index: which device. Fails with MINT_EDEVICE and the reason: no driver, no such device. */
     int (*open)(struct mint_dev **d, int index, enum mint_precision p, struct mint_err *err);
 };

@@ -46,9 +46,9 @@ static const struct cpu_isa *find(const char *name)
 }
 
 /*
- * Intel's cores run vdpbf16ps at a quarter of the rate of their two fused multiply-adds (a Sapphire Rapids
- * core: 85 GFLOP/s against 174), so there the widening avx512 kernels are the faster ones; AMD's run it
- * as fast as an fma, which makes it twice as good.
+ * Intel's cores start a vdpbf16ps every other cycle and two fused multiply-adds each cycle
+ * (Sapphire Rapids, one core: 85 and 174 GFLOP/s), so there the widening avx512 kernels are the
+ * faster ones. AMD's start as many of the one as of the other, which makes vdpbf16ps twice as good.
  */
 static const struct cpu_isa *best(void)
 {
@@ -71,7 +71,8 @@ int cpu_isa_choose(const struct cpu_isa **isa, const char *name, struct mint_err
     const struct cpu_isa *i = find(name);
     if (!i)
         return mint_fail(err, MINT_EUSAGE,
-                         "MINT_CPU_ISA=%s: unknown; use portable, avx2, avx512 or avx512bf16", name);
+                         "MINT_CPU_ISA=%s: unknown; use portable, avx2, avx512 or avx512bf16",
+                         name);
     if (!i->usable())
         return mint_fail(err, MINT_EDEVICE, "MINT_CPU_ISA=%s: this CPU does not have it", name);
     *isa = i;

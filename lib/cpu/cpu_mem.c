@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpu_mem.c: memory of the CPU backend. Page faults of 4 KiB pages cost more than the work on them, so
- * everything large lies on its own mapping that asks for huge pages.
+ * cpu_mem.c: memory of the CPU backend. Page faults of 4 KiB pages cost more than the work on them,
+ * so everything large lies on its own mapping that asks for huge pages.
  */
 #include "cpu.h"
 
@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)
-#define ALIGN 64
+#define ALIGN     64
 
 /* In front of every block; map NULL: from malloc. */
 struct header {
@@ -43,9 +43,8 @@ void *cpu_big_alloc(size_t bytes)
     if (bytes > SIZE_MAX / 2)
         return NULL;
     size_t need = (bytes + ALIGN + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
-    size_t total = need + HUGE_PAGE; /* so that a huge-page boundary with need behind it is in there */
-    char *map =
-        mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t total = need + HUGE_PAGE; /* wherever it starts, need fits behind a boundary */
+    char *map = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return NULL;
     char *base = (char *)(((uintptr_t)map + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpu_ops.h: the CPU backend's entries of struct mint_ops (backend.h says what each computes), cpu_NAME for
- * the member NAME. Memory is in cpu_mem.c, weights in cpu_weight.c, products in cpu_gemm.c, the row
- * operations beside the row code; cpu.c gathers them into the table.
+ * cpu_ops.h: the CPU backend's entries of struct mint_ops (backend.h says what each computes),
+ * cpu_NAME for the member NAME. Memory is in cpu_mem.c, weights in cpu_weight.c, products in
+ * cpu_gemm.c, the row operations beside the row code; cpu.c gathers them into the table.
  */
 #ifndef MINT_CPU_OPS_H
 #define MINT_CPU_OPS_H
@@ -49,8 +49,8 @@ int cpu_gather(struct mint_dev *d, void *out, const void *x, const int32_t *rows
 int cpu_scatter(struct mint_dev *d, void *out, const void *x, const int32_t *rows, int64_t n,
                 size_t row_bytes, struct mint_err *err);
 int cpu_logprob(struct mint_dev *d, float *lp, float *entropy, float *lse, const void *h,
-                const struct mint_weight *head, const struct mint_lora *lora,
-                const int32_t *target, int64_t T, struct mint_err *err);
+                const struct mint_weight *head, const struct mint_lora *lora, const int32_t *target,
+                int64_t T, struct mint_err *err);
 int cpu_sample(struct mint_dev *d, struct mint_drawn *out, const float *logits, int64_t ldl,
                const struct mint_draw *draws, int64_t S, int64_t V, struct mint_err *err);
 int cpu_head_backward(struct mint_dev *d, float *dh, float *dlora_u, const float *dlp,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu_threads.c: loops over the device's threads, the floating-point mode in them, and how many to use. */
+/* cpu_threads.c: loops over the device's threads, their floating-point mode, and how many to use.
+ */
 #include "cpu.h"
 
 #include <omp.h>
@@ -13,8 +14,8 @@
 #endif
 
 /*
- * Subnormals are zero while ops run, as inputs and as results: vdpbf16ps knows nothing else, and the other
- * paths must give its bits. Returns the mode to restore.
+ * Subnormals are zero while ops run, as inputs and as results: vdpbf16ps knows nothing else, and
+ * the other paths must give its bits. Returns the mode to restore.
  */
 #if MINT_X86
 typedef unsigned fp_mode;
@@ -167,7 +168,8 @@ static int smaller_limit(int a, int b)
     return MINT_MIN(a, b);
 }
 
-/* The least limit from root/group up to root itself; a group that this mount does not show is skipped. */
+/* The least limit from root/group up to root itself; groups that this mount does not show have
+ * none. */
 static int limit_upwards(const char *root, const char *group, bool v2)
 {
     char dir[4096];
@@ -211,17 +213,14 @@ int cpu_group_limit(const char *membership, const char *mount)
             continue;
         *group++ = '\0';
         controllers++;
-        bool v2 = *controllers == '\0';
-        if (!v2 && !lists_cpu(controllers))
-            continue;
-        int n = v2 ? snprintf(root, sizeof root, "%s", mount)
-                   : snprintf(root, sizeof root, "%s/%s", mount, controllers);
-        if (n > 0 && (size_t)n < sizeof root)
-            limit = smaller_limit(limit, limit_upwards(root, strcmp(group, "/") ? group : "", v2));
-        if (!v2 && strcmp(controllers, "cpu") != 0) { /* "cpu,cpuacct" is often mounted as cpu too */
-            n = snprintf(root, sizeof root, "%s/cpu", mount);
+        if (strcmp(group, "/") == 0)
+            *group = '\0';
+        if (!*controllers) {
+            limit = smaller_limit(limit, limit_upwards(mount, group, true));
+        } else if (lists_cpu(controllers)) { /* "cpu,cpuacct" is mounted as cpu as well */
+            int n = snprintf(root, sizeof root, "%s/cpu", mount);
             if (n > 0 && (size_t)n < sizeof root)
-                limit = smaller_limit(limit, limit_upwards(root, strcmp(group, "/") ? group : "", v2));
+                limit = smaller_limit(limit, limit_upwards(root, group, false));
         }
     }
     fclose(f);

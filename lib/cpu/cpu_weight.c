@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpu_weight.c: matrices [N, K] of the model. Rows are always there, borrowed from the mapped file where it
- * holds the compute type, else converted into a copy; packed panels come on top of them, for small T.
+ * cpu_weight.c: matrices [N, K] of the model. Rows are always there, borrowed from the mapped file
+ * where it holds the compute type, else converted into a copy; packed panels come on top of them,
+ * for small T.
  */
 #include "cpu.h"
 
@@ -96,8 +97,8 @@ static void pack_panel(void *ctx, int64_t i, int thread)
         cpu_pack_f32((float *)w->packed + at, (const float *)w->rows + first, (size_t)w->K, rows,
                      (size_t)w->K);
     else
-        p->tiles->pack((cpu_bf16 *)w->packed + at, (const cpu_bf16 *)w->rows + first,
-                       (size_t)w->K, rows, (size_t)w->K);
+        p->tiles->pack((cpu_bf16 *)w->packed + at, (const cpu_bf16 *)w->rows + first, (size_t)w->K,
+                       rows, (size_t)w->K);
 }
 
 static void pack_weight(struct cpu_dev *d, struct mint_weight *w)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tiles_avx2.c: the kernels of cpu.h with 256-bit fused multiply-adds. 16 registers hold 6 rows x 16 columns (12
- * accumulators), so a panel is taken in halves and 12 rows in two goes; up to 3 rows take the whole panel.
+ * tiles_avx2.c: the kernels of cpu.h with 256-bit fused multiply-adds. 16 registers hold 6 rows x
+ * 16 columns (12 accumulators), so a panel is taken in halves and 12 rows in two goes; up to 3 rows
+ * take the whole panel.
  */
 #include "cpu.h"
 
@@ -19,7 +20,7 @@
 
 /* Activations go through a copy of a block of pairs, as in tiles_avx512.c. */
 #define BLOCK_PAIRS 128
-#define BLOCK_LD (2 * BLOCK_PAIRS + 16)
+#define BLOCK_LD    (2 * BLOCK_PAIRS + 16)
 
 /* Even and odd k of 8 columns, as floats. */
 INLINE __m256 even_k(__m256i w)
@@ -37,28 +38,36 @@ INLINE void tile_fb(const int rows, const int vectors, const float *a, const cpu
                     size_t pairs, float *c, size_t ldc, bool first)
 {
     __m256 acc[6][4];
-    UNROLL for (int i = 0; i < rows; i++)
-        UNROLL for (int j = 0; j < vectors; j++)
-            acc[i][j] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(c + (size_t)i * ldc + 8 * j);
-    ROLLED for (size_t k = 0; k < pairs; k++, p += 2 * CPU_PANEL) {
+    UNROLL
+    for (int i = 0; i < rows; i++)
+        UNROLL
+    for (int j = 0; j < vectors; j++)
+        acc[i][j] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(c + (size_t)i * ldc + 8 * j);
+    ROLLED
+    for (size_t k = 0; k < pairs; k++, p += 2 * CPU_PANEL) {
         _mm_prefetch((const char *)p + AHEAD, _MM_HINT_T0);
         if (vectors == 4)
             _mm_prefetch((const char *)p + AHEAD + 64, _MM_HINT_T0);
-        UNROLL for (int odd = 1; odd >= 0; odd--) /* two vectors of weights at a time, or registers run out */
-            UNROLL for (int j = 0; j < vectors; j += 2) {
-                __m256i w0 = _mm256_loadu_si256((const void *)(p + 16 * j));
-                __m256i w1 = _mm256_loadu_si256((const void *)(p + 16 * j + 16));
-                __m256 v0 = odd ? odd_k(w0) : even_k(w0), v1 = odd ? odd_k(w1) : even_k(w1);
-                UNROLL for (int i = 0; i < rows; i++) {
-                    __m256 x = _mm256_broadcast_ss(a + i * BLOCK_LD + 2 * k + (size_t)odd);
-                    acc[i][j] = _mm256_fmadd_ps(x, v0, acc[i][j]);
-                    acc[i][j + 1] = _mm256_fmadd_ps(x, v1, acc[i][j + 1]);
-                }
+        UNROLL
+        for (int odd = 1; odd >= 0; odd--)
+            UNROLL
+        for (int j = 0; j < vectors; j += 2) { /* more at a time, and the registers run out */
+            __m256i w0 = _mm256_loadu_si256((const void *)(p + 16 * j));
+            __m256i w1 = _mm256_loadu_si256((const void *)(p + 16 * j + 16));
+            __m256 v0 = odd ? odd_k(w0) : even_k(w0), v1 = odd ? odd_k(w1) : even_k(w1);
+            UNROLL
+            for (int i = 0; i < rows; i++) {
+                __m256 x = _mm256_broadcast_ss(a + i * BLOCK_LD + 2 * k + (size_t)odd);
+                acc[i][j] = _mm256_fmadd_ps(x, v0, acc[i][j]);
+                acc[i][j + 1] = _mm256_fmadd_ps(x, v1, acc[i][j + 1]);
             }
+        }
     }
-    UNROLL for (int i = 0; i < rows; i++)
-        UNROLL for (int j = 0; j < vectors; j++)
-            _mm256_storeu_ps(c + (size_t)i * ldc + 8 * j, acc[i][j]);
+    UNROLL
+    for (int i = 0; i < rows; i++)
+        UNROLL
+    for (int j = 0; j < vectors; j++)
+        _mm256_storeu_ps(c + (size_t)i * ldc + 8 * j, acc[i][j]);
 }
 
 /* Even or odd k of 8 columns whose pairs lie in two vectors. */
@@ -73,21 +82,29 @@ INLINE void tile_ff(const int rows, const float *a, size_t lda, const float *p, 
                     float *c, size_t ldc, bool first)
 {
     __m256 acc[6][2];
-    UNROLL for (int i = 0; i < rows; i++)
-        UNROLL for (int j = 0; j < 2; j++)
-            acc[i][j] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(c + (size_t)i * ldc + 8 * j);
-    ROLLED for (size_t k = 0; k < pairs; k++, p += 2 * CPU_PANEL) {
-        UNROLL for (int odd = 1; odd >= 0; odd--)
-            UNROLL for (int j = 0; j < 2; j++) {
-                __m256 w = pick(p + 16 * j, odd);
-                UNROLL for (int i = 0; i < rows; i++)
-                    acc[i][j] = _mm256_fmadd_ps(
-                        _mm256_broadcast_ss(a + (size_t)i * lda + 2 * k + (size_t)odd), w, acc[i][j]);
-            }
+    UNROLL
+    for (int i = 0; i < rows; i++)
+        UNROLL
+    for (int j = 0; j < 2; j++)
+        acc[i][j] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(c + (size_t)i * ldc + 8 * j);
+    ROLLED
+    for (size_t k = 0; k < pairs; k++, p += 2 * CPU_PANEL) {
+        UNROLL
+        for (int odd = 1; odd >= 0; odd--)
+            UNROLL
+        for (int j = 0; j < 2; j++) {
+            __m256 w = pick(p + 16 * j, odd);
+            UNROLL
+            for (int i = 0; i < rows; i++)
+                acc[i][j] = _mm256_fmadd_ps(
+                    _mm256_broadcast_ss(a + (size_t)i * lda + 2 * k + (size_t)odd), w, acc[i][j]);
+        }
     }
-    UNROLL for (int i = 0; i < rows; i++)
-        UNROLL for (int j = 0; j < 2; j++)
-            _mm256_storeu_ps(c + (size_t)i * ldc + 8 * j, acc[i][j]);
+    UNROLL
+    for (int i = 0; i < rows; i++)
+        UNROLL
+    for (int j = 0; j < 2; j++)
+        _mm256_storeu_ps(c + (size_t)i * ldc + 8 * j, acc[i][j]);
 }
 
 /* At most 6 rows against a whole panel. */
@@ -95,13 +112,13 @@ TARGET static void six_fb(const float *a, int rows, const cpu_bf16 *p, size_t pa
                           size_t ldc, bool first)
 {
     switch (rows) {
-#define WHOLE(n) \
-    case n: \
+#define WHOLE(n)                                   \
+    case n:                                        \
         tile_fb(n, 4, a, p, pairs, c, ldc, first); \
         break;
-#define HALVES(n) \
-    case n: \
-        tile_fb(n, 2, a, p, pairs, c, ldc, first); \
+#define HALVES(n)                                                              \
+    case n:                                                                    \
+        tile_fb(n, 2, a, p, pairs, c, ldc, first);                             \
         tile_fb(n, 2, a, p + CPU_PANEL, pairs, c + CPU_PANEL / 2, ldc, first); \
         break;
         WHOLE(1) WHOLE(2) WHOLE(3) HALVES(4) HALVES(5) HALVES(6)
@@ -114,9 +131,9 @@ TARGET static void six_ff(const float *a, size_t lda, int rows, const float *p, 
                           float *c, size_t ldc, bool first)
 {
     switch (rows) {
-#define CASE(n) \
-    case n: \
-        tile_ff(n, a, lda, p, pairs, c, ldc, first); \
+#define CASE(n)                                                                  \
+    case n:                                                                      \
+        tile_ff(n, a, lda, p, pairs, c, ldc, first);                             \
         tile_ff(n, a, lda, p + CPU_PANEL, pairs, c + CPU_PANEL / 2, ldc, first); \
         break;
         CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
@@ -217,19 +234,23 @@ TARGET static void fb(const float *a, size_t lda, int rows, const cpu_bf16 *p, s
 INLINE void turn8(cpu_bf16 *d, const cpu_bf16 *w, size_t ldw)
 {
     __m256i r[8], t[8];
-    UNROLL for (int i = 0; i < 8; i++)
+    UNROLL
+    for (int i = 0; i < 8; i++)
         r[i] = _mm256_loadu_si256((const void *)(w + (size_t)i * ldw));
-    UNROLL for (int i = 0; i < 4; i++) {
+    UNROLL
+    for (int i = 0; i < 4; i++) {
         t[2 * i] = _mm256_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
         t[2 * i + 1] = _mm256_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
     }
-    UNROLL for (int i = 0; i < 2; i++) {
+    UNROLL
+    for (int i = 0; i < 2; i++) {
         r[4 * i] = _mm256_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
         r[4 * i + 1] = _mm256_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
         r[4 * i + 2] = _mm256_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
         r[4 * i + 3] = _mm256_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
     }
-    UNROLL for (int i = 0; i < 4; i++) {
+    UNROLL
+    for (int i = 0; i < 4; i++) {
         _mm256_storeu_si256((void *)(d + i * 64), _mm256_permute2x128_si256(r[i], r[4 + i], 0x20));
         _mm256_storeu_si256((void *)(d + (4 + i) * 64),
                             _mm256_permute2x128_si256(r[i], r[4 + i], 0x31));

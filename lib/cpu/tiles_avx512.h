@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tiles_avx512.h: what the avx512bf16 kernels share with the avx512 ones. Signatures: struct cpu_tiles. */
+/* tiles_avx512.h: what the avx512bf16 kernels share with the avx512 ones. Signatures: struct
+ * cpu_tiles. */
 #ifndef MINT_TILES_AVX512_H
 #define MINT_TILES_AVX512_H
 
 #include "cpu.h"
 
 #define TILES512_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"
-#define TILES512_AHEAD 1024 /* bytes that few rows fetch ahead in each stream of weights */
+#define TILES512_AHEAD  1024 /* bytes that few rows fetch ahead in each stream of weights */
 
-void tiles512_fb(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs, float *c,
-                 size_t ldc, bool first, const void *next, size_t next_bytes);
-void tiles512_ff(const float *a, size_t lda, int rows, const float *p, size_t pairs, float *c,
-                 size_t ldc, bool first, const void *next, size_t next_bytes);
-void tiles512_fb_panels(const float *a, size_t lda, int rows, const cpu_bf16 *p,
-                        size_t panel_elems, int panels, size_t pairs, float *c, size_t ldc,
-                        bool first, const void *next, int lines);
-void tiles512_pack(cpu_bf16 *p, const cpu_bf16 *w, size_t ldw, int rows, size_t k);
-void tiles512_pack_pairs(cpu_bf16 *p, const cpu_bf16 *w, size_t ldw, size_t rows, int cols);
-void tiles512_cast(cpu_bf16 *out, const float *x, size_t n);
-void tiles512_axpy(float *y, const float *x, float s, size_t n);
+void cpu_tiles512_fb(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs,
+                     float *c, size_t ldc, bool first, const void *next, size_t next_bytes);
+void cpu_tiles512_ff(const float *a, size_t lda, int rows, const float *p, size_t pairs, float *c,
+                     size_t ldc, bool first, const void *next, size_t next_bytes);
+void cpu_tiles512_fb_panels(const float *a, size_t lda, int rows, const cpu_bf16 *p,
+                            size_t panel_elems, int panels, size_t pairs, float *c, size_t ldc,
+                            bool first, const void *next, int lines);
+void cpu_tiles512_pack(cpu_bf16 *p, const cpu_bf16 *w, size_t ldw, int rows, size_t k);
+void cpu_tiles512_pack_pairs(cpu_bf16 *p, const cpu_bf16 *w, size_t ldw, size_t rows, int cols);
+void cpu_tiles512_cast(cpu_bf16 *out, const float *x, size_t n);
+void cpu_tiles512_axpy(float *y, const float *x, float s, size_t n);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tiles_avx512bf16.c: bf16 by bf16 with vdpbf16ps, which adds the odd product of a pair first, then the even one,
- * each with one rounding and with subnormals flushed: the order that cpu.h asks of all paths.
+ * tiles_avx512bf16.c: bf16 by bf16 with vdpbf16ps, which adds the odd product of a pair first, then
+ * the even one, each with one rounding and with subnormals flushed: the order that cpu.h asks of
+ * all paths.
  */
 #include "cpu.h"
 
@@ -34,23 +35,27 @@ INLINE void tile_bb(const int rows, const cpu_bf16 *a, size_t lda, const cpu_bf1
                     float *c, size_t ldc, bool first, const char *next, int lines)
 {
     __m512 acc[CPU_TILE_ROWS][2];
-    UNROLL for (int i = 0; i < rows; i++) {
+    UNROLL
+    for (int i = 0; i < rows; i++) {
         acc[i][0] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(c + (size_t)i * ldc);
         acc[i][1] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(c + (size_t)i * ldc + 16);
     }
-    ROLLED for (size_t k = 0; k < pairs; k++) {
+    ROLLED
+    for (size_t k = 0; k < pairs; k++) {
         __m512bh w0 = load_pairs(p + k * 64), w1 = load_pairs(p + k * 64 + 32);
         if (lines & 1)
             _mm_prefetch(next + k * 128, _MM_HINT_T1);
         if (lines & 2)
             _mm_prefetch(next + k * 128 + 64, _MM_HINT_T1);
-        UNROLL for (int i = 0; i < rows; i++) {
+        UNROLL
+        for (int i = 0; i < rows; i++) {
             __m512bh x = broadcast_pair(a + (size_t)i * lda + 2 * k);
             acc[i][0] = _mm512_dpbf16_ps(acc[i][0], x, w0);
             acc[i][1] = _mm512_dpbf16_ps(acc[i][1], x, w1);
         }
     }
-    UNROLL for (int i = 0; i < rows; i++) {
+    UNROLL
+    for (int i = 0; i < rows; i++) {
         _mm512_storeu_ps(c + (size_t)i * ldc, acc[i][0]);
         _mm512_storeu_ps(c + (size_t)i * ldc + 16, acc[i][1]);
     }
@@ -62,36 +67,44 @@ INLINE void wide_bb(const int rows, const int panels, const cpu_bf16 *a, size_t 
                     bool first)
 {
     __m512 acc[6][8];
-    UNROLL for (int i = 0; i < rows; i++)
-        UNROLL for (int j = 0; j < 2 * panels; j++)
-            acc[i][j] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(c + (size_t)i * ldc + 16 * j);
-    ROLLED for (size_t k = 0; k < pairs; k++) {
+    UNROLL
+    for (int i = 0; i < rows; i++)
+        UNROLL
+    for (int j = 0; j < 2 * panels; j++)
+        acc[i][j] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(c + (size_t)i * ldc + 16 * j);
+    ROLLED
+    for (size_t k = 0; k < pairs; k++) {
         __m512bh x[6];
-        UNROLL for (int i = 0; i < rows; i++)
+        UNROLL
+        for (int i = 0; i < rows; i++)
             x[i] = broadcast_pair(a + (size_t)i * lda + 2 * k);
-        UNROLL for (int j = 0; j < 2 * panels; j++) {
+        UNROLL
+        for (int j = 0; j < 2 * panels; j++) {
             const cpu_bf16 *at = p + (size_t)(j / 2) * panel_elems + k * 64 + 32 * (j % 2);
             __m512bh w = load_pairs(at);
             _mm_prefetch((const char *)at + TILES512_AHEAD, _MM_HINT_T0);
-            UNROLL for (int i = 0; i < rows; i++)
+            UNROLL
+            for (int i = 0; i < rows; i++)
                 acc[i][j] = _mm512_dpbf16_ps(acc[i][j], x[i], w);
         }
     }
-    UNROLL for (int i = 0; i < rows; i++)
-        UNROLL for (int j = 0; j < 2 * panels; j++)
-            _mm512_storeu_ps(c + (size_t)i * ldc + 16 * j, acc[i][j]);
+    UNROLL
+    for (int i = 0; i < rows; i++)
+        UNROLL
+    for (int j = 0; j < 2 * panels; j++)
+        _mm512_storeu_ps(c + (size_t)i * ldc + 16 * j, acc[i][j]);
 }
 
 TARGET static void one_bb(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs,
                           float *c, size_t ldc, bool first, const char *next, int lines)
 {
     switch (rows) {
-#define CASE(n) \
-    case n: \
+#define CASE(n)                                                   \
+    case n:                                                       \
         tile_bb(n, a, lda, p, pairs, c, ldc, first, next, lines); \
         break;
-        CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
-        CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
+        CASE(1)
+        CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
 #undef CASE
     }
 }
@@ -100,12 +113,12 @@ TARGET static void few_bb(int panels, const cpu_bf16 *a, size_t lda, int rows, c
                           size_t panel_elems, size_t pairs, float *c, size_t ldc, bool first)
 {
     switch (10 * panels + rows) {
-#define CASE(q, n) \
-    case 10 * q + n: \
+#define CASE(q, n)                                                   \
+    case 10 * q + n:                                                 \
         wide_bb(n, q, a, lda, p, panel_elems, pairs, c, ldc, first); \
         break;
-        CASE(4, 1) CASE(4, 2) CASE(4, 3)
-        CASE(2, 1) CASE(2, 2) CASE(2, 3) CASE(2, 4) CASE(2, 5) CASE(2, 6)
+        CASE(4, 1)
+        CASE(4, 2) CASE(4, 3) CASE(2, 1) CASE(2, 2) CASE(2, 3) CASE(2, 4) CASE(2, 5) CASE(2, 6)
 #undef CASE
     }
 }
@@ -136,14 +149,14 @@ TARGET static void bb(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p
 
 const struct cpu_tiles cpu_tiles_avx512bf16 = {
     .bb = bb,
-    .fb = tiles512_fb,
-    .ff = tiles512_ff,
+    .fb = cpu_tiles512_fb,
+    .ff = cpu_tiles512_ff,
     .bb_panels = bb_panels,
-    .fb_panels = tiles512_fb_panels,
-    .pack = tiles512_pack,
-    .pack_pairs = tiles512_pack_pairs,
-    .cast = tiles512_cast,
-    .axpy = tiles512_axpy,
+    .fb_panels = cpu_tiles512_fb_panels,
+    .pack = cpu_tiles512_pack,
+    .pack_pairs = cpu_tiles512_pack_pairs,
+    .cast = cpu_tiles512_cast,
+    .axpy = cpu_tiles512_axpy,
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tiles_portable.c: the kernels of cpu.h in plain C: the definition that the vector paths must equal, and
- * the path of CPUs that have no other.
+ * tiles_portable.c: the kernels of cpu.h in plain C: the definition that the vector paths must
+ * equal, and the path of CPUs that have no other.
  */
 #include "cpu.h"
 
@@ -71,7 +71,8 @@ static void bb_panels(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p
     (void)next;
     (void)lines;
     for (int j = 0; j < panels; j++)
-        bb(a, lda, rows, p + (size_t)j * panel_elems, pairs, c + j * CPU_PANEL, ldc, first, NULL, 0);
+        bb(a, lda, rows, p + (size_t)j * panel_elems, pairs, c + j * CPU_PANEL, ldc, first, NULL,
+           0);
 }
 
 static void fb_panels(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t panel_elems,
@@ -81,7 +82,8 @@ static void fb_panels(const float *a, size_t lda, int rows, const cpu_bf16 *p, s
     (void)next;
     (void)lines;
     for (int j = 0; j < panels; j++)
-        fb(a, lda, rows, p + (size_t)j * panel_elems, pairs, c + j * CPU_PANEL, ldc, first, NULL, 0);
+        fb(a, lda, rows, p + (size_t)j * panel_elems, pairs, c + j * CPU_PANEL, ldc, first, NULL,
+           0);
 }
 
 static void pack(cpu_bf16 *p, const cpu_bf16 *w, size_t ldw, int rows, size_t k)

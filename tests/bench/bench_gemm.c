@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_gemm: rate of the CPU backend's products on the shapes of Qwen3-0.6B, beside what this machine can do in the
- * same second: the register-only peaks of vdpbf16ps and of the float fused multiply-add, and the bandwidth of reading
- * memory. Medians. Waiting threads spin, so time is the CPU time of the process over its threads, which equals the wall
- * time on a quiet machine; the share of samples for which that held (within 4%) is printed as "quiet".
- * usage() lists the options; MINT_CPU_ISA chooses the instruction set.
+ * bench_gemm: rate of the CPU backend's products on the shapes of Qwen3-0.6B, beside what this
+ * machine can do in the same second: the register-only peaks of vdpbf16ps and of the float fused
+ * multiply-add, and the bandwidth of reading memory. Medians. Waiting threads spin, so time is the
+ * CPU time of the process over its threads, which equals the wall time on a quiet machine; the
+ * share of samples for which that held (within 4%) is printed as "quiet". usage() lists the
+ * options; MINT_CPU_ISA chooses the instruction set.
  */
 #include "backend.h"
 #include "cpu/cpu.h"
@@ -18,10 +19,10 @@
 #include <immintrin.h>
 #endif
 
-#define READ_BYTES ((size_t)256 << 20)
-#define WEIGHT_BYTES ((size_t)512 << 20) /* copies of a shape's weights: more than the caches hold */
-#define MAX_SAMPLES 101
-#define CLEAN 0.96
+#define READ_BYTES   ((size_t)256 << 20)
+#define WEIGHT_BYTES ((size_t)512 << 20) /* copies of a weight: more than the caches hold */
+#define MAX_SAMPLES  101
+#define CLEAN        0.96
 
 struct options {
     bool json, rows, back, f32;
@@ -36,7 +37,7 @@ struct shape {
 };
 
 static const struct shape shapes[] = {
-    {"qkv", 4096, 1024},  {"o", 1024, 2048},          {"gate+up", 6144, 1024},
+    {"qkv", 4096, 1024},  {"o", 1024, 2048},         {"gate+up", 6144, 1024},
     {"down", 1024, 3072}, {"unembed", 151936, 1024},
 };
 
@@ -56,7 +57,8 @@ static struct clock start(void)
     return (struct clock){seconds(CLOCK_MONOTONIC), seconds(CLOCK_PROCESS_CPUTIME_ID)};
 }
 
-/* Seconds since c by the CPU time of each of the threads; *quiet: nobody else took a core meanwhile. */
+/* Seconds since c by the CPU time of each of the threads; *quiet: nobody else took a core
+ * meanwhile. */
 static double elapsed(struct clock c, int threads, bool *quiet)
 {
     double cpu = (seconds(CLOCK_PROCESS_CPUTIME_ID) - c.cpu) / threads;
@@ -85,32 +87,38 @@ static double median(double *v, int n)
 __attribute__((target("avx512f,avx512bf16"))) static void spin_bf16(long n)
 {
     __m512 r[24], x = _mm512_set1_ps(1.0f);
-    UNROLL for (int i = 0; i < 24; i++)
+    UNROLL
+    for (int i = 0; i < 24; i++)
         r[i] = _mm512_setzero_ps();
     for (long k = 0; k < n; k++)
-        UNROLL for (int i = 0; i < 24; i++)
-            __asm__ volatile("vdpbf16ps %1, %1, %0" : "+v"(r[i]) : "v"(x));
+        UNROLL
+    for (int i = 0; i < 24; i++)
+        __asm__ volatile("vdpbf16ps %1, %1, %0" : "+v"(r[i]) : "v"(x));
 }
 
 __attribute__((target("avx512f"))) static void spin_fma512(long n)
 {
     __m512 r[24], x = _mm512_set1_ps(1.0f);
-    UNROLL for (int i = 0; i < 24; i++)
+    UNROLL
+    for (int i = 0; i < 24; i++)
         r[i] = _mm512_setzero_ps();
     for (long k = 0; k < n; k++)
-        UNROLL for (int i = 0; i < 24; i++)
-            __asm__ volatile("vfmadd231ps %1, %1, %0" : "+v"(r[i]) : "v"(x));
+        UNROLL
+    for (int i = 0; i < 24; i++)
+        __asm__ volatile("vfmadd231ps %1, %1, %0" : "+v"(r[i]) : "v"(x));
 }
 
 /* 16 registers only: 12 of them, twice. */
 __attribute__((target("avx2,fma"))) static void spin_fma256(long n)
 {
     __m256 r[12], x = _mm256_set1_ps(1.0f);
-    UNROLL for (int i = 0; i < 12; i++)
+    UNROLL
+    for (int i = 0; i < 12; i++)
         r[i] = _mm256_setzero_ps();
     for (long k = 0; k < 2 * n; k++)
-        UNROLL for (int i = 0; i < 12; i++)
-            __asm__ volatile("vfmadd231ps %1, %1, %0" : "+x"(r[i]) : "x"(x));
+        UNROLL
+    for (int i = 0; i < 12; i++)
+        __asm__ volatile("vfmadd231ps %1, %1, %0" : "+x"(r[i]) : "x"(x));
 }
 #endif
 
@@ -200,9 +208,9 @@ static double measure_read(struct machine *m)
 /* --- the products */
 
 struct rates {
-    double gflops, of_bf16, of_fma, of_read; /* medians; ratios to what was measured just before and after */
+    double gflops, of_bf16, of_fma, of_read; /* medians; ratios to what surrounds the sample */
     double bf16, fma, read;                  /* medians of that */
-    int quiet; /* of the samples */
+    int quiet;                               /* of the samples */
 };
 
 struct load {
@@ -276,10 +284,11 @@ static void print_rates(const struct load *l, const struct rates *r)
                l->o->rows || l->o->back ? "rows" : "packed", l->m->d->base.threads, r->gflops,
                r->of_bf16, r->of_fma, r->of_read, r->bf16, r->fma, r->read, r->quiet);
     } else {
-        printf("%-8s %6lld x %-5lld %5lld  %8.1f  %6.0f%% %6.0f%% %6.0f%%   %7.1f %7.1f %6.1f  %3d\n",
-               l->shape->name, (long long)l->shape->N, (long long)l->shape->K, (long long)l->T,
-               r->gflops, 100 * r->of_bf16, 100 * r->of_fma, 100 * r->of_read, r->bf16, r->fma,
-               r->read, r->quiet);
+        printf(
+            "%-8s %6lld x %-5lld %5lld  %8.1f  %6.0f%% %6.0f%% %6.0f%%   %7.1f %7.1f %6.1f  %3d\n",
+            l->shape->name, (long long)l->shape->N, (long long)l->shape->K, (long long)l->T,
+            r->gflops, 100 * r->of_bf16, 100 * r->of_fma, 100 * r->of_read, r->bf16, r->fma,
+            r->read, r->quiet);
     }
     fflush(stdout);
 }
@@ -366,10 +375,11 @@ static int parse(struct options *o, int argc, char **argv)
             o->back = o->rows = true;
         else if (strcmp(argv[i], "--f32") == 0)
             o->f32 = true;
-        else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc && positive(argv[i + 1], &o->threads))
+        else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc &&
+                 positive(argv[i + 1], &o->threads))
             i++;
-        else if (strcmp(argv[i], "--samples") == 0 && i + 1 < argc && positive(argv[i + 1], &o->samples) &&
-                 o->samples <= MAX_SAMPLES)
+        else if (strcmp(argv[i], "--samples") == 0 && i + 1 < argc &&
+                 positive(argv[i + 1], &o->samples) && o->samples <= MAX_SAMPLES)
             i++;
         else if (strcmp(argv[i], "--shape") == 0 && i + 1 < argc)
             o->shape = argv[++i];
@@ -394,7 +404,8 @@ int main(int argc, char **argv)
     int rc = parse(&o, argc, argv);
     if (rc)
         return rc;
-    if (mint_backend_open(&d, "cpu", o.f32 ? MINT_PRECISION_F32 : MINT_PRECISION_BF16, o.threads, &err)) {
+    if (mint_backend_open(&d, "cpu", o.f32 ? MINT_PRECISION_F32 : MINT_PRECISION_BF16, o.threads,
+                          &err)) {
         fprintf(stderr, "bench_gemm: %s\n", err.msg);
         return 1;
     }
@@ -407,7 +418,8 @@ int main(int argc, char **argv)
     memset(m.memory, 1, READ_BYTES);
     if (!o.json)
         printf("%s, %d threads, %s, %s, weights %s\n"
-               "shape         N x K         M   GFLOP/s  of bf16  of fma of read   bf16 peak fma peak GB/s  quiet\n",
+               "shape         N x K         M   GFLOP/s  of bf16  of fma of read   bf16 peak fma "
+               "peak GB/s  quiet\n",
                m.d->isa->name, d->threads, o.back ? "linear_dx" : "linear", o.f32 ? "f32" : "bf16",
                o.rows ? "as rows" : "packed");
     for (size_t i = 0; i < MINT_ARRAY_LEN(shapes) && !rc; i++)

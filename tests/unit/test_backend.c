@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening devices, choosing an instruction set, counting CPUs, memory and loops of the CPU backend. */
+/* Opening devices, choosing an instruction set, counting CPUs, memory and loops of the CPU backend.
+ */
 #include "backend.h"
 #include "cpu/cpu.h"
 
@@ -234,7 +235,8 @@ static void test_scratch(void **state)
     (void)state;
     struct mint_dev *dev = must_open("cpu", MINT_PRECISION_BF16, 2);
     struct cpu_dev *d = cpu_dev(dev);
-    char *a = cpu_scratch(d, 0, 1000), *b = cpu_scratch(d, 1, 1000), *c = cpu_panel_scratch(d, 0, 1000);
+    char *a = cpu_scratch(d, 0, 1000), *b = cpu_scratch(d, 1, 1000),
+         *c = cpu_panel_scratch(d, 0, 1000);
     memset(a, 1, 1000), memset(b, 2, 1000), memset(c, 3, 1000);
     assert_ptr_equal(cpu_scratch(d, 0, 500), a);
     char *more = cpu_scratch(d, 0, 3000000);
