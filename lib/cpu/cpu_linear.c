@@ -6,10 +6,8 @@
 #include <string.h>
 
 #define LORA_ROWS (4 * CPU_TILE_ROWS) /* rows of the sums that wait for y += scale * sum */
-#define BACK_COLS 64 /* columns of dx a job: a row of them is two cache lines of the weight */
-#define ROW_BLOCK                                                                   \
-    504 /* most rows of a job where the panels are cheap to make again; whole tiles \
-         */
+#define BACK_COLS 64  /* columns of dx a job: a row of them is two cache lines of the weight */
+#define ROW_BLOCK 504 /* most rows of a job that makes its own panels; whole tiles */
 
 /* Rows of an act matrix, as they are or copied to a better stride. */
 struct act_rows {

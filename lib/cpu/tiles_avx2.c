@@ -39,35 +39,38 @@ INLINE void tile_fb(const int rows, const int vectors, const float *a, const cpu
 {
     __m256 acc[6][4];
     UNROLL
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < rows; i++) {
         UNROLL
-    for (int j = 0; j < vectors; j++)
-        acc[i][j] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(c + (size_t)i * ldc + 8 * j);
+        for (int j = 0; j < vectors; j++)
+            acc[i][j] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(c + (size_t)i * ldc + 8 * j);
+    }
     ROLLED
     for (size_t k = 0; k < pairs; k++, p += 2 * CPU_PANEL) {
         _mm_prefetch((const char *)p + AHEAD, _MM_HINT_T0);
         if (vectors == 4)
             _mm_prefetch((const char *)p + AHEAD + 64, _MM_HINT_T0);
         UNROLL
-        for (int odd = 1; odd >= 0; odd--)
+        for (int odd = 1; odd >= 0; odd--) {
             UNROLL
-        for (int j = 0; j < vectors; j += 2) { /* more at a time, and the registers run out */
-            __m256i w0 = _mm256_loadu_si256((const void *)(p + 16 * j));
-            __m256i w1 = _mm256_loadu_si256((const void *)(p + 16 * j + 16));
-            __m256 v0 = odd ? odd_k(w0) : even_k(w0), v1 = odd ? odd_k(w1) : even_k(w1);
-            UNROLL
-            for (int i = 0; i < rows; i++) {
-                __m256 x = _mm256_broadcast_ss(a + i * BLOCK_LD + 2 * k + (size_t)odd);
-                acc[i][j] = _mm256_fmadd_ps(x, v0, acc[i][j]);
-                acc[i][j + 1] = _mm256_fmadd_ps(x, v1, acc[i][j + 1]);
+            for (int j = 0; j < vectors; j += 2) { /* more at a time, and the registers run out */
+                __m256i w0 = _mm256_loadu_si256((const void *)(p + 16 * j));
+                __m256i w1 = _mm256_loadu_si256((const void *)(p + 16 * j + 16));
+                __m256 v0 = odd ? odd_k(w0) : even_k(w0), v1 = odd ? odd_k(w1) : even_k(w1);
+                UNROLL
+                for (int i = 0; i < rows; i++) {
+                    __m256 x = _mm256_broadcast_ss(a + i * BLOCK_LD + 2 * k + (size_t)odd);
+                    acc[i][j] = _mm256_fmadd_ps(x, v0, acc[i][j]);
+                    acc[i][j + 1] = _mm256_fmadd_ps(x, v1, acc[i][j + 1]);
+                }
             }
         }
     }
     UNROLL
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < rows; i++) {
         UNROLL
-    for (int j = 0; j < vectors; j++)
-        _mm256_storeu_ps(c + (size_t)i * ldc + 8 * j, acc[i][j]);
+        for (int j = 0; j < vectors; j++)
+            _mm256_storeu_ps(c + (size_t)i * ldc + 8 * j, acc[i][j]);
+    }
 }
 
 /* Even or odd k of 8 columns whose pairs lie in two vectors. */
@@ -83,28 +86,32 @@ INLINE void tile_ff(const int rows, const float *a, size_t lda, const float *p, 
 {
     __m256 acc[6][2];
     UNROLL
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < rows; i++) {
         UNROLL
-    for (int j = 0; j < 2; j++)
-        acc[i][j] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(c + (size_t)i * ldc + 8 * j);
+        for (int j = 0; j < 2; j++)
+            acc[i][j] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(c + (size_t)i * ldc + 8 * j);
+    }
     ROLLED
     for (size_t k = 0; k < pairs; k++, p += 2 * CPU_PANEL) {
         UNROLL
-        for (int odd = 1; odd >= 0; odd--)
+        for (int odd = 1; odd >= 0; odd--) {
             UNROLL
-        for (int j = 0; j < 2; j++) {
-            __m256 w = pick(p + 16 * j, odd);
-            UNROLL
-            for (int i = 0; i < rows; i++)
-                acc[i][j] = _mm256_fmadd_ps(
-                    _mm256_broadcast_ss(a + (size_t)i * lda + 2 * k + (size_t)odd), w, acc[i][j]);
+            for (int j = 0; j < 2; j++) {
+                __m256 w = pick(p + 16 * j, odd);
+                UNROLL
+                for (int i = 0; i < rows; i++)
+                    acc[i][j] = _mm256_fmadd_ps(
+                        _mm256_broadcast_ss(a + (size_t)i * lda + 2 * k + (size_t)odd), w,
+                        acc[i][j]);
+            }
         }
     }
     UNROLL
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < rows; i++) {
         UNROLL
-    for (int j = 0; j < 2; j++)
-        _mm256_storeu_ps(c + (size_t)i * ldc + 8 * j, acc[i][j]);
+        for (int j = 0; j < 2; j++)
+            _mm256_storeu_ps(c + (size_t)i * ldc + 8 * j, acc[i][j]);
+    }
 }
 
 /* At most 6 rows against a whole panel. */
@@ -121,7 +128,9 @@ TARGET static void six_fb(const float *a, int rows, const cpu_bf16 *p, size_t pa
         tile_fb(n, 2, a, p, pairs, c, ldc, first);                             \
         tile_fb(n, 2, a, p + CPU_PANEL, pairs, c + CPU_PANEL / 2, ldc, first); \
         break;
+        /* clang-format off */
         WHOLE(1) WHOLE(2) WHOLE(3) HALVES(4) HALVES(5) HALVES(6)
+        /* clang-format on */
 #undef WHOLE
 #undef HALVES
     }
@@ -136,7 +145,9 @@ TARGET static void six_ff(const float *a, size_t lda, int rows, const float *p, 
         tile_ff(n, a, lda, p, pairs, c, ldc, first);                             \
         tile_ff(n, a, lda, p + CPU_PANEL, pairs, c + CPU_PANEL / 2, ldc, first); \
         break;
+        /* clang-format off */
         CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
+        /* clang-format on */
 #undef CASE
     }
 }

@@ -135,10 +135,11 @@ INLINE void wide_fb(const int rows, const int panels, const float *a, const cpu_
 {
     __m512 acc[6][8];
     UNROLL
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < rows; i++) {
         UNROLL
-    for (int j = 0; j < 2 * panels; j++)
-        acc[i][j] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(c + (size_t)i * ldc + 16 * j);
+        for (int j = 0; j < 2 * panels; j++)
+            acc[i][j] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(c + (size_t)i * ldc + 16 * j);
+    }
     ROLLED
     for (size_t k = 0; k < pairs; k++) {
         UNROLL
@@ -158,15 +159,12 @@ INLINE void wide_fb(const int rows, const int panels, const float *a, const cpu_
         }
     }
     UNROLL
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < rows; i++) {
         UNROLL
-    for (int j = 0; j < 2 * panels; j++)
-        _mm512_storeu_ps(c + (size_t)i * ldc + 16 * j, acc[i][j]);
+        for (int j = 0; j < 2 * panels; j++)
+            _mm512_storeu_ps(c + (size_t)i * ldc + 16 * j, acc[i][j]);
+    }
 }
-
-#define EACH_ROWS(CASE) \
-    CASE(1)             \
-    CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
 
 TARGET static void one_fb(const float *a, int rows, const cpu_bf16 *p, size_t pairs, float *c,
                           size_t ldc, bool first, const char *next, int lines)
@@ -176,7 +174,7 @@ TARGET static void one_fb(const float *a, int rows, const cpu_bf16 *p, size_t pa
     case n:                                                  \
         tile_fb(n, a, p, pairs, c, ldc, first, next, lines); \
         break;
-        EACH_ROWS(CASE)
+        CPU_TILES512_ROWS(CASE)
 #undef CASE
     }
 }
@@ -189,8 +187,7 @@ TARGET static void few_fb(int panels, const float *a, int rows, const cpu_bf16 *
     case 10 * q + n:                                            \
         wide_fb(n, q, a, p, panel_elems, pairs, c, ldc, first); \
         break;
-        CASE(4, 1)
-        CASE(4, 2) CASE(4, 3) CASE(2, 1) CASE(2, 2) CASE(2, 3) CASE(2, 4) CASE(2, 5) CASE(2, 6)
+        CPU_TILES512_FEW(CASE)
 #undef CASE
     }
 }
@@ -284,7 +281,7 @@ TARGET void cpu_tiles512_ff(const float *a, size_t lda, int rows, const float *p
     case n:                                          \
         tile_ff(n, a, lda, p, pairs, c, ldc, first); \
         break;
-        EACH_ROWS(CASE)
+        CPU_TILES512_ROWS(CASE)
 #undef CASE
     }
 }

@@ -9,6 +9,16 @@
 #define TILES512_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"
 #define TILES512_AHEAD  1024 /* bytes that few rows fetch ahead in each stream of weights */
 
+/* The kernels that there are, for a switch: rows against one panel; few rows against q panels. */
+/* clang-format off */
+#define CPU_TILES512_ROWS(CASE) \
+    CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) \
+    CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
+#define CPU_TILES512_FEW(CASE) \
+    CASE(4, 1) CASE(4, 2) CASE(4, 3) \
+    CASE(2, 1) CASE(2, 2) CASE(2, 3) CASE(2, 4) CASE(2, 5) CASE(2, 6)
+/* clang-format on */
+
 void cpu_tiles512_fb(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs,
                      float *c, size_t ldc, bool first, const void *next, size_t next_bytes);
 void cpu_tiles512_ff(const float *a, size_t lda, int rows, const float *p, size_t pairs, float *c,

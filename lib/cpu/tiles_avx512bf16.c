@@ -68,10 +68,11 @@ INLINE void wide_bb(const int rows, const int panels, const cpu_bf16 *a, size_t 
 {
     __m512 acc[6][8];
     UNROLL
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < rows; i++) {
         UNROLL
-    for (int j = 0; j < 2 * panels; j++)
-        acc[i][j] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(c + (size_t)i * ldc + 16 * j);
+        for (int j = 0; j < 2 * panels; j++)
+            acc[i][j] = first ? _mm512_setzero_ps() : _mm512_loadu_ps(c + (size_t)i * ldc + 16 * j);
+    }
     ROLLED
     for (size_t k = 0; k < pairs; k++) {
         __m512bh x[6];
@@ -89,10 +90,11 @@ INLINE void wide_bb(const int rows, const int panels, const cpu_bf16 *a, size_t 
         }
     }
     UNROLL
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < rows; i++) {
         UNROLL
-    for (int j = 0; j < 2 * panels; j++)
-        _mm512_storeu_ps(c + (size_t)i * ldc + 16 * j, acc[i][j]);
+        for (int j = 0; j < 2 * panels; j++)
+            _mm512_storeu_ps(c + (size_t)i * ldc + 16 * j, acc[i][j]);
+    }
 }
 
 TARGET static void one_bb(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs,
@@ -103,8 +105,7 @@ TARGET static void one_bb(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf1
     case n:                                                       \
         tile_bb(n, a, lda, p, pairs, c, ldc, first, next, lines); \
         break;
-        CASE(1)
-        CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
+        CPU_TILES512_ROWS(CASE)
 #undef CASE
     }
 }
@@ -117,8 +118,7 @@ TARGET static void few_bb(int panels, const cpu_bf16 *a, size_t lda, int rows, c
     case 10 * q + n:                                                 \
         wide_bb(n, q, a, lda, p, panel_elems, pairs, c, ldc, first); \
         break;
-        CASE(4, 1)
-        CASE(4, 2) CASE(4, 3) CASE(2, 1) CASE(2, 2) CASE(2, 3) CASE(2, 4) CASE(2, 5) CASE(2, 6)
+        CPU_TILES512_FEW(CASE)
 #undef CASE
     }
 }
