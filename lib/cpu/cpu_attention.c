@@ -47,59 +47,71 @@ struct state {
     float *s, *o;  /* [CPU_TILE_ROWS][MINT_KV_PAGE], [n][padded] */
 };
 
-static void tile(const struct attention *x, const void *a, size_t lda, int rows, const void *panel,
-                 int64_t pairs, float *c, size_t ldc, bool first)
+/* c[rows, 32 * panels] (+)= a times neighbouring panels, with next (or NULL) prefetched meanwhile. */
+static void multiply(const struct attention *x, const void *a, int64_t lda, int rows,
+                     const void *panel, int64_t panel_elems, int panels, int64_t pairs, float *c,
+                     int64_t ldc, bool first, const void *next)
 {
     const struct cpu_tiles *t = x->d->isa->tiles;
 
     if (x->d->base.act_bytes == 2)
-        t->bb(a, lda, rows, panel, (size_t)pairs, c, ldc, first, NULL, 0);
+        t->bb_panels(a, (size_t)lda, rows, panel, (size_t)panel_elems, panels, (size_t)pairs, c,
+                     (size_t)ldc, first, next, 3);
     else
-        t->ff(a, lda, rows, panel, (size_t)pairs, c, ldc, first, NULL, 0);
+        for (int i = 0; i < panels; i++)
+            t->ff(a, (size_t)lda, rows, (const float *)panel + i * panel_elems, (size_t)pairs,
+                  c + i * CPU_PANEL, (size_t)ldc, first, NULL, 0);
 }
 
-/* Rows r0..r0+n-1 of the state, at most a tile, against the page of block b. */
-static void attend_tile(const struct attention *x, struct state *w, int64_t r0, int n, int64_t b,
-                        const char *keys, const char *values)
+/* A page's part for one head, and what will be read after it. */
+struct block {
+    int64_t number;
+    const char *keys, *values, *next;
+};
+
+/* Rows r0..r0+n-1 of the state, at most a tile, against a block. */
+static void attend_tile(const struct attention *x, struct state *w, int64_t r0, int n,
+                        const struct block *b)
 {
-    const size_t act = x->d->base.act_bytes;
     int seen[CPU_TILE_ROWS], most = 0;
     float alpha[CPU_TILE_ROWS];
     void *q = cpu_act_at(x->d, w->q, r0 * w->ldq);
     float *o = w->o + r0 * x->padded;
 
     for (int i = 0; i < n; i++) {
-        seen[i] = (int)MINT_MIN(w->pos[r0 + i] - b * MINT_KV_PAGE + 1, (int64_t)MINT_KV_PAGE);
+        seen[i] =
+            (int)MINT_MIN(w->pos[r0 + i] - b->number * MINT_KV_PAGE + 1, (int64_t)MINT_KV_PAGE);
         most = MINT_MAX(most, seen[i]);
     }
-    for (int k = 0; k < most; k += CPU_PANEL)
-        tile(x, q, (size_t)w->ldq, n, keys + (size_t)(k * x->hd) * act, x->hd / 2, w->s + k,
-             MINT_KV_PAGE, true);
-    x->d->isa->rows->softmax(w->p, act == 2, w->s, n, seen, x->s->scale, w->m + r0, w->l + r0,
-                             alpha);
-    if (b > 0)
+    multiply(x, q, w->ldq, n, b->keys, CPU_PANEL * x->hd, (most + CPU_PANEL - 1) / CPU_PANEL,
+             x->hd / 2, w->s, MINT_KV_PAGE, true, b->values);
+    x->d->isa->rows->softmax(w->p, x->d->base.act_bytes == 2, w->s, n, seen, x->s->scale, w->m + r0,
+                             w->l + r0, alpha);
+    if (b->number > 0)
         for (int i = 0; i < n; i++)
             if (alpha[i] != 1.0f)
                 x->d->isa->rows->scale(o + i * x->padded, alpha[i], x->padded);
-    for (int64_t k = 0; k < x->padded; k += CPU_PANEL)
-        tile(x, w->p, MINT_KV_PAGE, n, values + (size_t)(k * MINT_KV_PAGE) * act, (most + 1) / 2,
-             o + k, (size_t)x->padded, b == 0);
+    multiply(x, w->p, MINT_KV_PAGE, n, b->values, CPU_PANEL * MINT_KV_PAGE,
+             (int)(x->padded / CPU_PANEL), (most + 1) / 2, o, x->padded, b->number == 0, b->next);
 }
 
-/* Rows r0..r1-1, in ascending position, against one page; those before the block are left out. */
+/* Rows r0..r1-1, in ascending position, against block number of pages, of which last is the last;
+ * those that stand before it are left out. */
 static void attend_block(const struct attention *x, struct state *w, int64_t r0, int64_t r1,
-                         int64_t b, int32_t page, int32_t head)
+                         int64_t number, int64_t last, const int32_t *pages, int32_t head)
 {
-    const char *keys = cpu_kv_keys(x->kv, x->layer, page, head);
-    const char *values = cpu_kv_values(x->kv, x->layer, page, head);
+    struct block b = {number, cpu_kv_keys(x->kv, x->layer, pages[number], head),
+                      cpu_kv_values(x->kv, x->layer, pages[number], head), NULL};
 
-    while (r0 < r1 && w->pos[r0] < b * MINT_KV_PAGE)
+    while (r0 < r1 && w->pos[r0] < number * MINT_KV_PAGE)
         r0++;
     while (r0 < r1) {
         const int64_t tiles = (r1 - r0 + CPU_TILE_ROWS - 1) / CPU_TILE_ROWS;
         const int n = (int)((r1 - r0 + tiles - 1) / tiles);
 
-        attend_tile(x, w, r0, n, b, keys, values);
+        if (tiles == 1 && number < last)
+            b.next = cpu_kv_keys(x->kv, x->layer, pages[number + 1], head);
+        attend_tile(x, w, r0, n, &b);
         r0 += n;
     }
 }
@@ -183,14 +195,14 @@ static void attend_item(void *ctx, int64_t number, int thread)
             load_row(x, &w, q, r, head);
     }
     for (int64_t b = 0; b < shared; b++)
-        attend_block(x, &w, 0, w.n, b, x->seqs[it->seq].pages[b], head);
+        attend_block(x, &w, 0, w.n, b, shared - 1, x->seqs[it->seq].pages, head);
     for (int64_t i = 0; i < it->nseq; i++) {
         const struct mint_seq *q = &x->seqs[it->seq + i];
         const int64_t n = it->nseq > 1 ? q->rows * x->group : it->row_hi - it->row_lo;
         const int64_t last = w.pos[row + n - 1] / MINT_KV_PAGE;
 
         for (int64_t b = shared; b <= last; b++)
-            attend_block(x, &w, row, row + n, b, q->pages[b], head);
+            attend_block(x, &w, row, row + n, b, last, q->pages, head);
         row += n;
     }
     finish_rows(x, &w);

@@ -3,9 +3,9 @@
  * rows_body.h: the source of rows.h's tables, included by rows_ISA.c with ROWS_TABLE set to the
  * table's name. Plain C: fixed loops over 16 lanes, which the compiler turns into its vectors.
  */
-/* sqrt sets errno for the C library only; without this GCC keeps a scalar call in the loop. */
+/* Nobody looks at the exception flags; with them in mind GCC keeps selections as branches. */
 #ifndef __clang__
-#pragma GCC optimize("no-math-errno", "no-trapping-math")
+#pragma GCC optimize("no-trapping-math")
 #endif
 
 #include "rows.h"
@@ -15,14 +15,33 @@
 
 #define LANES 16
 #define BLOCK MINT_KV_PAGE
+#define PIECE 256 /* floats that stay in registers and the nearest cache between two loops; whole lanes */
 
-static inline float fold_sum(float *a)
+/* Sixteen lanes, in vectors of the machine's size. */
+#if defined __AVX512F__
+#define NATIVE 16
+#elif defined __AVX__
+#define NATIVE 8
+#else
+#define NATIVE 4
+#endif
+#define VECTORS (LANES / NATIVE)
+typedef float native __attribute__((vector_size(NATIVE * sizeof(float))));
+typedef int32_t native_mask __attribute__((vector_size(NATIVE * sizeof(int32_t))));
+typedef float loose __attribute__((vector_size(NATIVE * sizeof(float)), aligned(4), may_alias));
+#define LOAD(x, v) (((const loose *)(const void *)(x))[v])
+
+struct lanes {
+    native v[VECTORS];
+};
+
+/* The first n < LANES of x, then fill, in t. */
+static inline const float *part(float *t, const float *x, int64_t n, float fill)
 {
-    for (int l = 0; l < 8; l++)
-        a[l] += a[l + 8];
-    for (int l = 0; l < 4; l++)
-        a[l] += a[l + 4];
-    return (a[0] + a[2]) + (a[1] + a[3]);
+    for (int l = 0; l < LANES; l++)
+        t[l] = fill;
+    memcpy(t, x, (size_t)n * sizeof *x);
+    return t;
 }
 
 static inline float greater(float a, float b)
@@ -30,8 +49,62 @@ static inline float greater(float a, float b)
     return a > b ? a : b;
 }
 
-static inline float fold_max(float *a)
+/* By lane: acc += a b; acc = x if it is greater. */
+static inline void fma_lanes(struct lanes *acc, const float *a, const float *b)
 {
+    for (int v = 0; v < VECTORS; v++) {
+        const native x = LOAD(a, v), y = LOAD(b, v);
+        native z = acc->v[v];
+
+        for (int l = 0; l < NATIVE; l++)
+            z[l] = cpu_fma(x[l], y[l], z[l]);
+        acc->v[v] = z;
+    }
+}
+
+static inline void max_lanes(struct lanes *acc, const float *x)
+{
+    for (int v = 0; v < VECTORS; v++) {
+        const native y = LOAD(x, v);
+        const native_mask m = y > acc->v[v];
+
+        acc->v[v] = (native)((m & (native_mask)y) | (~m & (native_mask)acc->v[v]));
+    }
+}
+
+/* acc += the sums of x by lane. */
+static inline void add_lanes(struct lanes *acc, const float *x, int64_t n)
+{
+    float t[LANES];
+    int64_t i = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        for (int v = 0; v < VECTORS; v++)
+            acc->v[v] += LOAD(x + i, v);
+    if (i < n) {
+        part(t, x + i, n - i, 0.0f);
+        for (int v = 0; v < VECTORS; v++)
+            acc->v[v] += LOAD(t, v);
+    }
+}
+
+static inline float fold_sum(const struct lanes *v)
+{
+    float a[LANES];
+
+    memcpy(a, v, sizeof a);
+    for (int l = 0; l < 8; l++)
+        a[l] += a[l + 8];
+    for (int l = 0; l < 4; l++)
+        a[l] += a[l + 4];
+    return (a[0] + a[2]) + (a[1] + a[3]);
+}
+
+static inline float fold_max(const struct lanes *v)
+{
+    float a[LANES];
+
+    memcpy(a, v, sizeof a);
     for (int l = 0; l < 8; l++)
         a[l] = greater(a[l], a[l + 8]);
     for (int l = 0; l < 4; l++)
@@ -88,22 +161,20 @@ static void scale(float *y, float a, int64_t n)
         y[i] *= a;
 }
 
-static float dot(const float *restrict a, const float *restrict b, int64_t n)
+static float dot(const float *a, const float *b, int64_t n)
 {
-    float acc[LANES] = {0};
+    float s[LANES], t[LANES];
+    struct lanes acc = {0};
     int64_t i = 0;
 
     for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++)
-            acc[l] = cpu_fma(a[i + l], b[i + l], acc[l]);
-    for (int l = 0; i + l < n; l++)
-        acc[l] = cpu_fma(a[i + l], b[i + l], acc[l]);
-    return fold_sum(acc);
+        fma_lanes(&acc, a + i, b + i);
+    if (i < n)
+        fma_lanes(&acc, part(s, a + i, n - i, 0.0f), part(t, b + i, n - i, 0.0f));
+    return fold_sum(&acc);
 }
 
-/* --- norms and SwiGLU, in pieces of PIECE so that the floats before rounding stay in cache. */
-
-#define PIECE 256
+/* --- norms and SwiGLU. */
 
 static inline float inverse_rms(const float *x, float eps, int64_t n)
 {
@@ -129,16 +200,18 @@ static void rmsnorm_backward(float *dx, const float *dy, const float *x, const f
                              int64_t n)
 {
     const float r = inverse_rms(x, eps, n);
-    float acc[LANES] = {0}, c;
-    int64_t i = 0;
+    float t[PIECE], c;
+    struct lanes acc = {0};
 
-    for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++)
-            acc[l] = cpu_fma(dy[i + l] * w[i + l], x[i + l], acc[l]);
-    for (int l = 0; i + l < n; l++)
-        acc[l] = cpu_fma(dy[i + l] * w[i + l], x[i + l], acc[l]);
-    c = fold_sum(acc) * (r * r * r) / (float)n;
-    for (i = 0; i < n; i++)
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t k = MINT_MIN(PIECE, n - at);
+
+        for (int64_t i = 0; i < k; i++)
+            t[i] = dy[at + i] * w[at + i] * x[at + i];
+        add_lanes(&acc, t, k);
+    }
+    c = fold_sum(&acc) * (r * r * r) / (float)n;
+    for (int64_t i = 0; i < n; i++)
         dx[i] = dx[i] + (dy[i] * w[i] * r - x[i] * c);
 }
 
@@ -208,46 +281,47 @@ static void rotate(void *out, bool bf16, const float *x, const float *c, const f
 
 static inline float block_max(const float *t)
 {
-    float m[LANES];
+    struct lanes m;
 
-    for (int l = 0; l < LANES; l++)
-        m[l] = t[l];
+    memcpy(&m, t, sizeof m);
     for (int i = LANES; i < BLOCK; i += LANES)
-        for (int l = 0; l < LANES; l++)
-            m[l] = greater(m[l], t[i + l]);
-    return fold_max(m);
+        max_lanes(&m, t + i);
+    return fold_max(&m);
 }
 
 static inline float block_sum(const float *t)
 {
-    float a[LANES];
+    struct lanes s = {0};
 
-    for (int l = 0; l < LANES; l++)
-        a[l] = t[l];
-    for (int i = LANES; i < BLOCK; i += LANES)
-        for (int l = 0; l < LANES; l++)
-            a[l] += t[i + l];
-    return fold_sum(a);
+    add_lanes(&s, t, BLOCK);
+    return fold_sum(&s);
 }
 
+/* In passes over the rows, so that the folds of one row do not wait for those of another. */
 static void softmax(void *p, bool bf16, const float *restrict s, int rows, const int *restrict keys,
                     float sc, float *restrict m, float *restrict l, float *restrict alpha)
 {
+    float t[CPU_TILE_ROWS][BLOCK], top[CPU_TILE_ROWS], sum[CPU_TILE_ROWS];
+
     for (int i = 0; i < rows; i++) {
         const float *restrict x = s + (size_t)i * BLOCK;
         const int n = keys[i];
-        float t[BLOCK], top;
 
         for (int j = 0; j < BLOCK; j++)
-            t[j] = j < n ? x[j] * sc : -INFINITY;
-        top = greater(block_max(t), m[i]);
-        for (int j = 0; j < BLOCK; j++)
-            t[j] = cpu_exp(t[j] - top);
-        alpha[i] = cpu_exp(m[i] - top);
-        l[i] = l[i] * alpha[i] + block_sum(t);
-        m[i] = top;
-        put(p, bf16, (int64_t)i * BLOCK, t, BLOCK);
+            t[i][j] = j < n ? x[j] * sc : -INFINITY;
+        top[i] = greater(block_max(t[i]), m[i]);
     }
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < BLOCK; j++)
+            t[i][j] = cpu_exp(t[i][j] - top[i]);
+    for (int i = 0; i < rows; i++)
+        sum[i] = block_sum(t[i]);
+    for (int i = 0; i < rows; i++) {
+        alpha[i] = cpu_exp(m[i] - top[i]);
+        l[i] = l[i] * alpha[i] + sum[i];
+        m[i] = top[i];
+    }
+    put(p, bf16, 0, t[0], (int64_t)rows * BLOCK);
 }
 
 /* Row i of a tile to column i of an [BLOCK][ldt] matrix. */
@@ -287,53 +361,55 @@ static void softmax_backward(void *pt, void *dst, int64_t ldt, void *ds, bool bf
 
 static float row_max(const float *x, int64_t n)
 {
-    float m[LANES];
+    float t[LANES];
+    struct lanes m;
     int64_t i = 0;
 
-    for (int l = 0; l < LANES; l++)
-        m[l] = -INFINITY;
+    memcpy(&m, part(t, x, 0, -INFINITY), sizeof m);
     for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++)
-            m[l] = greater(x[i + l], m[l]);
-    for (int l = 0; i + l < n; l++)
-        m[l] = greater(x[i + l], m[l]);
-    return fold_max(m);
+        max_lanes(&m, x + i);
+    if (i < n)
+        max_lanes(&m, part(t, x + i, n - i, -INFINITY));
+    return fold_max(&m);
+}
+
+/* Only -inf and NaN: -inf - -inf tells nothing. */
+static void chunk_without_numbers(struct cpu_chunk *out, const float *x, int64_t n)
+{
+    out->sum = out->dev = 0.0f;
+    for (int64_t i = 0; i < n; i++)
+        if (x[i] != x[i])
+            out->sum = x[i];
 }
 
 static void chunk(struct cpu_chunk *out, const float *x, int64_t n, bool want_dev)
 {
     const float top = row_max(x, n);
-    float a[LANES] = {0}, d[LANES] = {0};
-    int64_t i = 0;
+    float t[PIECE], u[PIECE];
+    struct lanes sum = {0}, dev = {0};
 
-    if (!want_dev) {
-        for (; i + LANES <= n; i += LANES)
-            for (int l = 0; l < LANES; l++)
-                a[l] += cpu_exp(x[i + l] - top);
-    } else {
-        for (; i + LANES <= n; i += LANES)
-            for (int l = 0; l < LANES; l++) {
-                const float y = x[i + l] - top, e = cpu_exp(y);
-
-                a[l] += e;
-                d[l] += e * (y > -128.0f ? y : -128.0f); /* 0, not 0 * inf */
-            }
-    }
-    for (int l = 0; i + l < n; l++) {
-        const float y = x[i + l] - top, e = cpu_exp(y);
-
-        a[l] += e;
-        d[l] += want_dev ? e * (y > -128.0f ? y : -128.0f) : 0.0f;
-    }
     out->max = top;
-    out->sum = fold_sum(a);
-    out->dev = fold_sum(d);
-    if (top > -INFINITY)
+    if (top == -INFINITY) {
+        chunk_without_numbers(out, x, n);
         return;
-    out->sum = out->dev = 0.0f; /* only -inf, or NaN: -inf - -inf above told nothing */
-    for (i = 0; i < n; i++)
-        if (x[i] != x[i])
-            out->sum = x[i];
+    }
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t k = MINT_MIN(PIECE, n - at);
+
+        for (int64_t i = 0; i < k; i++)
+            t[i] = cpu_exp(x[at + i] - top);
+        add_lanes(&sum, t, k);
+        if (!want_dev)
+            continue;
+        for (int64_t i = 0; i < k; i++) {
+            const float y = x[at + i] - top;
+
+            u[i] = t[i] * (y > -128.0f ? y : -128.0f); /* 0, not 0 * inf */
+        }
+        add_lanes(&dev, u, k);
+    }
+    out->sum = fold_sum(&sum);
+    out->dev = fold_sum(&dev);
 }
 
 static void dlogits(void *out, bool bf16, const float *x, float lse, float dlp, int64_t target,
@@ -355,19 +431,14 @@ static void dlogits(void *out, bool bf16, const float *x, float lse, float dlp, 
 static float weights(float *restrict y, float *restrict w, const float *restrict x, float max,
                      float inv, int64_t n)
 {
-    float a[LANES] = {0};
-    int64_t i = 0;
+    struct lanes sum = {0};
 
-    for (int64_t j = 0; j < n; j++) {
-        y[j] = (x[j] - max) * inv;
-        w[j] = cpu_exp(y[j]);
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = (x[i] - max) * inv;
+        w[i] = cpu_exp(y[i]);
     }
-    for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++)
-            a[l] += w[i + l];
-    for (int l = 0; i + l < n; l++)
-        a[l] += w[i + l];
-    return fold_sum(a);
+    add_lanes(&sum, w, n);
+    return fold_sum(&sum);
 }
 
 static int64_t at_least(int32_t *ids, const float *x, int64_t n, float least, int32_t at0)
@@ -399,24 +470,37 @@ static void adam(float *restrict p, float *restrict m, float *restrict v, const 
     const float inv2 = 1.0f / a->bias2;
 
     for (int64_t i = 0; i < n; i++) {
-        const float x = g[i] * gs;
+        const float x = g[i] * gs, m1 = b1 * m[i] + c1 * x, v1 = b2 * v[i] + c2 * (x * x);
 
-        m[i] = b1 * m[i] + c1 * x;
-        v[i] = b2 * v[i] + c2 * (x * x);
-        p[i] = p[i] * keep - step * (m[i] / (__builtin_sqrtf(v[i] * inv2) + eps));
+        m[i] = m1;
+        v[i] = v1;
+        p[i] = p[i] * keep - step * (m1 / (__builtin_sqrtf(v1 * inv2) + eps));
     }
 }
 
 static double sumsq(const float *x, int64_t n)
 {
+    typedef double wide __attribute__((vector_size(NATIVE / 2 * sizeof(double))));
+    wide sum[2 * VECTORS];
     double a[LANES] = {0};
-    int64_t i = 0;
 
-    for (; i + LANES <= n; i += LANES)
+    memcpy(sum, a, sizeof sum);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const float *t = x + i;
+        float last[LANES];
+
+        if (i + LANES > n)
+            t = part(last, x + i, n - i, 0.0f);
         for (int l = 0; l < LANES; l++)
-            a[l] += (double)x[i + l] * (double)x[i + l];
-    for (int l = 0; i + l < n; l++)
-        a[l] += (double)x[i + l] * (double)x[i + l];
+            a[l] = (double)t[l];
+        for (int v = 0; v < 2 * VECTORS; v++) {
+            wide b;
+
+            memcpy(&b, a + v * (NATIVE / 2), sizeof b);
+            sum[v] += b * b;
+        }
+    }
+    memcpy(a, sum, sizeof sum);
     for (int w = LANES / 2; w > 0; w /= 2)
         for (int l = 0; l < w; l++)
             a[l] += a[l + w];
