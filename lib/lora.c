@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lora.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,12 +143,17 @@ static float *read_tensor(const struct mint_st *st, const struct mint_param *p, 
                   p->name, (long long)p->rows, (long long)p->cols);
         return NULL;
     }
-    float *v = mint_xcalloc((size_t)(p->rows * p->cols), sizeof *v);
-    if (mint_st_to_f32(t, v, err) < 0) {
-        free(v);
-        return NULL;
-    }
-    return v;
+    size_t n = (size_t)(p->rows * p->cols);
+    float *v = mint_xcalloc(n, sizeof *v);
+    int rc = mint_st_to_f32(t, v, err);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if (!isfinite(v[i]))
+            rc = mint_fail(err, MINT_EMODEL, "adapter tensor \"%s\" has values that are not finite",
+                           p->name);
+    if (rc == 0)
+        return v;
+    free(v);
+    return NULL;
 }
 
 int mint_adapter_load(struct mint_adapter **out, const struct mint_model *m,

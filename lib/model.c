@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "mem.h"
+#include "weights_map.h"
 
 static const char *const module_names[] = {
     [MINT_MOD_Q] = "self_attn.q_proj",   [MINT_MOD_K] = "self_attn.k_proj",
@@ -158,6 +159,8 @@ int mint_model_open(struct mint_model **out, const char *dir, struct mint_dev *d
     m->inv_freq = mint_xcalloc((size_t)c->head_dim / 2, sizeof *m->inv_freq);
     mint_model_config_rope(c, m->inv_freq);
     if (mint_st_open(&m->st, dir, err) < 0)
+        goto fail;
+    if (mint_weights_check(m->st, c, dir, err) < 0)
         goto fail;
     if (load_all(m, packed, err) < 0) {
         mint_wrap(err, "%s: ", dir);

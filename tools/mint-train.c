@@ -311,10 +311,7 @@ static int train(struct session *s, struct mint_err *err)
         return -1;
     s->state.step = mint_trainer_step_count(s->trainer);
     s->state.tokens += tokens;
-    if (mint_train_save(s->trainer, a, s->o->to, &s->state, &s->last, err) < 0)
-        return -1;
-    unlink(s->lock.path); /* who comes now finds the checkpoint itself */
-    return 0;
+    return mint_train_save(s->trainer, a, s->o->to, &s->state, &s->last, err);
 }
 
 static void put_forward(struct mint_buf *b, const struct mint_datum *d, const float *lp)
@@ -440,11 +437,12 @@ static int work(struct session *s, struct mint_err *err)
     int there = existing(s, err);
     if (there < 0)
         return -1;
-    if (there) {
+    if (there)
         mint_note("%s is there already, made from the same base, parent, datums and options", o->to);
-        return 0;
-    }
-    return make_trainer(s, err) < 0 ? -1 : train(s, err);
+    else if (make_trainer(s, err) < 0 || train(s, err) < 0)
+        return -1;
+    unlink(s->lock.path); /* who comes now finds the checkpoint itself */
+    return 0;
 }
 
 static void close_all(struct session *s)

@@ -1,0 +1,260 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# mint-train: Datums in, a checkpoint out.
+load helpers
+
+setup_file() {
+    export FILE_DIR=$BATS_FILE_TMPDIR
+    [ -x "$MINT_BIN/mint-sample" ] || return 0
+    cd "$FILE_DIR" || return 1
+    PATH=$MINT_BIN:$PATH
+    mint-init --to model --preset tiny
+    for i in 1 2 3 4 5 6; do
+        printf '{"id":"p%d","prompt":"Q: %d + 5?\\nA:","answer":"%d"}\n' "$i" "$i" $((i + 5))
+    done >prompts.jsonl
+    mint-sample --model model -n 4 --max-tokens 40 prompts.jsonl --plain |
+        jq -c '.sequences |= [.[] | .reward = (.tokens[0] % 5)]' >rewarded.jsonl
+    mint-advantage -q rewarded.jsonl -o datums.jsonl.zst
+    mint-train --model model --to ckpt --rank 4 --lr 1e-3 datums.jsonl.zst
+}
+
+setup() {
+    enter_scratch
+    need mint-train mint-sample mint-advantage mint-init
+    for f in model datums.jsonl.zst prompts.jsonl rewarded.jsonl ckpt; do ln -s "$FILE_DIR/$f" $f; done
+    zstd -qdc <datums.jsonl.zst >d.jsonl
+}
+
+train() {
+    mint-train --model model --rank 4 --lr 1e-3 "$@"
+}
+
+# All bytes of a checkpoint.
+bytes() {
+    (cd "$1" && sha256sum -- *)
+}
+
+@test "on-policy: every ratio is exactly 1, the loss is minus the sum of the advantages" {
+    train --to c --metrics m.jsonl d.jsonl
+    jq -e '.["optim/ratio_max"] == 1 and .["optim/ratio_min"] == 1 and .["optim/kl_sample_train_v1"] == 0
+        and .["optim/kl_sample_train_v2"] == 0 and .["optim/clip_frac"] == 0' m.jsonl
+    want=$(jq -s '[.[].loss_fn_inputs.advantages.data[]] | -add' d.jsonl)
+    jq -e --argjson w "$want" '(.["loss:sum"] - $w | fabs) < 1e-3' m.jsonl
+}
+
+@test "forward-only gives the logprobs that sampling wrote, and no checkpoint" {
+    run_tool mint-train --model model --forward-only --plain d.jsonl
+    expect 0
+    echo "$output" | jq -c '.loss_fn_outputs.logprobs | [.data, .shape[0]]' >f
+    jq -c '[[.loss_fn_inputs.logprobs.data, .loss_fn_inputs.weights.data], .loss_fn_inputs.weights.shape[0]]' d.jsonl >d
+    jq -es --slurpfile d d '[., $d] | transpose | all(.[]; .[0] as $f | .[1] as $d | $f[1] == $d[1]
+        and ([$f[0], $d[0][0], $d[0][1]] | transpose | all(.[]; .[2] == 0 or .[0] == .[1])))' f
+    mint-sample --model model --adapter ckpt -n 2 --max-tokens 30 prompts.jsonl --plain |
+        jq -c '.sequences |= [.[] | .reward = (.tokens[0] % 5)]' | mint-advantage -q --keep-flat --plain >d2
+    mint-train --model model --from ckpt --to c2 --metrics m.jsonl d2
+    jq -e '.["optim/ratio_max"] == 1 and .["optim/ratio_min"] == 1 and .["optim/kl_sample_train_v2"] == 0' m.jsonl
+}
+
+@test "the checkpoint's bytes do not depend on threads or micro-batches" {
+    train --to want d.jsonl
+    i=0
+    for o in "-T 1" "-T 2" "-T 3" "--micro-tokens 1" "--micro-tokens 90 -T 1" "--micro-tokens 100000"; do
+        i=$((i + 1))
+        # shellcheck disable=SC2086
+        train --to c$i $o d.jsonl
+        [ "$(bytes c$i)" = "$(bytes want)" ] || fail "$o changes bytes"
+    done
+    train --to z datums.jsonl.zst
+    [ "$(bytes z)" = "$(bytes want)" ]
+}
+
+@test "stopped and resumed is the same as straight: two runs of one step are one run of two" {
+    head -n 8 d.jsonl >a
+    tail -n +9 d.jsonl | head -n 8 >b
+    train --to c1 a
+    mint-train --model model --lr 1e-3 --from c1 --to c2 b
+    cat a b | train --to both --batch-size 8
+    same c2/adapter_model.safetensors both/adapter_model.safetensors
+    same c2/optimizer.safetensors both/optimizer.safetensors
+    jq -e '.step == 2' c2/trainer_state.json
+    # without the moments Adam starts anew, and says so
+    cp -rL c1 bare && rm bare/optimizer.safetensors
+    run_tool mint-train --model model --lr 1e-3 --from bare --to c3 b
+    expect 0
+    has "$stderr" "optimizer.safetensors"
+    ! cmp -s c3/adapter_model.safetensors c2/adapter_model.safetensors
+}
+
+@test "the same run again says so; another one to the same place is refused" {
+    train --to c d.jsonl
+    before=$(bytes c)
+    run_tool train --to c d.jsonl
+    expect 0
+    has "$stderr" "there already"
+    [ ! -e c.lock ]
+    run_tool train --to c --beta2 0.99 d.jsonl
+    expect_error 1 "other options"
+    head -n 5 d.jsonl >few
+    run_tool train --to c few
+    expect_error 1 "other datums"
+    run_tool mint-train --model model --lr 1e-3 --from ckpt --to c d.jsonl
+    expect_error 1 "another parent"
+    mkdir plain && run_tool train --to plain d.jsonl
+    expect_error 1 "plain"
+    [ "$(bytes c)" = "$before" ]
+}
+
+@test "epochs, substeps, schedules" {
+    train --to c --epochs 3 --batch-size 5 --substeps 2 --schedule linear --warmup 2 --metrics m.jsonl d.jsonl
+    n=$(wc -l <d.jsonl)
+    want=$(((n / 5) * 2 * 3 + (n % 5 > 1 ? 2 : n % 5) * 3))
+    [ "$(wc -l <m.jsonl)" -eq "$want" ]
+    jq -es '.[0]["optim/lr"] == 0.0005 and .[1]["optim/lr"] == 0.001 and (.[-1]["optim/lr"] < 0.0002)' m.jsonl
+    jq -e --argjson w "$want" '.step == $w' c/trainer_state.json
+}
+
+@test "every loss and KL estimator trains, and each makes another checkpoint" {
+    # off-policy: half of the sampled logprobs are moved up, half down
+    jq -c '.loss_fn_inputs.logprobs.data |= [to_entries[] | if .value == 0 then 0 else .value * (0.6 + 0.8 * (.key % 2)) end]' d.jsonl >off
+    for l in importance_sampling ppo cispo dro cross_entropy; do
+        train --to "c-$l" --loss $l off
+    done
+    for k in k1 k2 k3; do
+        train --to "c-$k" --kl-penalty-coef 0.5 --kl-estimator $k --epochs 2 off
+    done
+    [ "$(sha256sum c-*/adapter_model.safetensors | cut -c1-64 | sort -u | wc -l)" -eq 8 ]
+}
+
+@test "the KL reference: the base, another adapter, or the datum's own" {
+    o=(--from ckpt --lr 1e-3 --kl-penalty-coef 0.3)
+    mint-train --model model "${o[@]}" --to base d.jsonl
+    mint-train --model model "${o[@]}" --ref-adapter ckpt --to self d.jsonl
+    ! cmp -s base/adapter_model.safetensors self/adapter_model.safetensors
+    # a reference equal to the policy has no slope at the first step
+    mint-train --model model --from ckpt --lr 1e-3 --to none d.jsonl
+    same self/adapter_model.safetensors none/adapter_model.safetensors
+    mint-sample --model model --replay --as ref_logprobs rewarded.jsonl --plain | mint-advantage -q --plain >dref
+    jq -e '.loss_fn_inputs.ref_logprobs' dref >/dev/null
+    mint-train --model model "${o[@]}" --to given dref
+    same base/adapter_model.safetensors given/adapter_model.safetensors
+}
+
+@test "modules are chosen; what is not trained has no tensor" {
+    train --to c --no-train-mlp --no-train-unembed d.jsonl
+    has "$(strings c/adapter_model.safetensors)" self_attn.q_proj.lora_A
+    lacks "$(strings c/adapter_model.safetensors)" mlp
+    lacks "$(strings c/adapter_model.safetensors)" lm_head
+    mint-train --model model --from c --to c2 d.jsonl
+    run_tool train --to c3 --no-train-mlp --no-train-unembed --no-train-attn d.jsonl
+    expect 2
+    has "$stderr" "no module"
+}
+
+@test "positions of weight 0 count for nothing, whatever they hold" {
+    jq -c '.loss_fn_inputs |= (.weights.data as $w | .logprobs.data = [.logprobs.data, $w] | .logprobs.data |= (transpose | map(if .[1] == 0 then -77 else .[0] end))
+        | .target_tokens.data = ([.target_tokens.data, $w] | transpose | map(if .[1] == 0 then 123456789 else .[0] end)))' d.jsonl >odd
+    train --to want d.jsonl
+    train --to got odd
+    same want/adapter_model.safetensors got/adapter_model.safetensors
+    jq -c '.loss_fn_inputs.weights.data |= map(0)' d.jsonl >zero
+    run_tool train --to zero-ckpt --metrics m.jsonl zero
+    expect 0
+    jq -e '.["loss:sum"] == 0 and .["optim/grad_norm"] == 0 and .["optim/skipped"] == 1' m.jsonl
+    jq -e '.step == 0' zero-ckpt/trainer_state.json
+    cat zero d.jsonl | train --to mixed
+    same want/adapter_model.safetensors mixed/adapter_model.safetensors
+}
+
+@test "no datums is an error, and so is what a loss lacks" {
+    : >none
+    run_tool train --to c none
+    expect_error 1 "no datums"
+    jq -c 'del(.loss_fn_inputs.logprobs)' d.jsonl >nolp
+    run_tool train --to c nolp
+    expect_error 1 "nolp:1: loss_fn_inputs.logprobs is missing"
+    train --to ce --loss cross_entropy nolp
+    jq -c 'del(.loss_fn_inputs.weights)' d.jsonl >now
+    run_tool train --to c --loss dro now
+    expect_error 1 "weights"
+    jq -c '.model_input.chunks[0].tokens[0] = 99999' d.jsonl >big
+    run_tool train --to c big
+    expect_error 1 "big:1:"
+    [ ! -e c ]
+}
+
+@test "an infinite gradient writes nothing" {
+    jq -c '.loss_fn_inputs.advantages.data |= map(. * 1e38)' d.jsonl >huge
+    run_tool train --to c --epochs 3 huge
+    expect 1
+    has "$stderr" "not finite"
+    [ ! -e c ]
+}
+
+@test "options that contradict each other" {
+    run_tool mint-train --model model d.jsonl
+    expect 2
+    run_tool mint-train --model model --from ckpt --rank 8 --to c d.jsonl
+    expect 2
+    has "$stderr" "--rank"
+    run_tool train --to c --loss ppo --clip-low-threshold 1.5 --clip-high-threshold 0.2 d.jsonl
+    expect 2
+    run_tool train --to c --ref-adapter ckpt d.jsonl
+    expect 2
+    run_tool train --to c --loss nonsense d.jsonl
+    expect 2
+    [ ! -e c ]
+}
+
+@test "an adapter of another base is refused" {
+    mint-init --to other --preset tiny --seed 5
+    run_tool mint-train --model other --from ckpt --to c d.jsonl
+    expect_error 1 "another base"
+    run_tool mint-sample --model other --adapter ckpt prompts.jsonl
+    expect 1
+    has "$stderr" "another base"
+}
+
+@test "two at a time: the second fails at once and names the first; a dead one leaves no lock" {
+    mkfifo pipe
+    mint-train --model model --rank 4 --lr 1e-3 --to c pipe &
+    first=$!
+    exec 9>pipe
+    for _ in $(seq 100); do [ -s c.lock ] && break || sleep 0.05; done
+    run_tool train --to c d.jsonl
+    expect 1
+    has "$stderr" "process"
+    kill -KILL $first
+    exec 9>&-
+    wait $first || true
+    run_tool train --to c d.jsonl
+    expect 0
+}
+
+@test "killed at any moment: no checkpoint or a whole one, and the rerun gives the same bytes" {
+    train --to want --epochs 30 d.jsonl
+    for ms in 30 80 150 250 400 600; do
+        mint-train --model model --rank 4 --lr 1e-3 --to c --epochs 30 d.jsonl &
+        pid=$!
+        sleep "$(printf '0.%03d' $ms)"
+        kill -KILL $pid 2>/dev/null || true
+        wait $pid || true
+        [ ! -e c ] || [ "$(bytes c)" = "$(bytes want)" ]
+    done
+    train --to c --epochs 30 d.jsonl
+    [ "$(bytes c)" = "$(bytes want)" ]
+    [ -z "$(ls -d c.tmp-* 2>/dev/null)" ]
+}
+
+@test "dry run says the plan and writes nothing" {
+    run_tool train --to c --dry-run --epochs 2 d.jsonl
+    expect 0
+    has "$stderr" "2 optimiser steps"
+    [ ! -e c ] && [ ! -e c.lock ]
+}
+
+@test "it learns: cross entropy on one answer falls" {
+    for _ in $(seq 8); do echo '{"prompt":"a","sol":"xyz"}'; done |
+        mint-sample --model model --given sol --no-logprobs | mint-advantage --sft -q -o sft.zst
+    mint-train --model model --to c --loss cross_entropy --lr 1e-2 --rank 8 --epochs 40 --metrics m.jsonl sft.zst
+    jq -es '.[0].train_mean_nll > 3 and .[-1].train_mean_nll < 0.5' m.jsonl
+}
