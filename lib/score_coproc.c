@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -16,7 +17,7 @@ enum { SLICE_MS = 50, GUARDED = 256 };
 
 /* Process groups to kill from a signal handler: the one place where state must be global. A slot is
  * claimed by a compare-and-swap, so threads need no lock. */
-static volatile pid_t guarded[GUARDED];
+static _Atomic pid_t guarded[GUARDED];
 static const int guarded_signals[] = {SIGINT, SIGTERM, SIGHUP};
 static struct sigaction before[MINT_ARRAY_LEN(guarded_signals)];
 
@@ -30,8 +31,9 @@ static double now(void)
 static void on_signal(int sig)
 {
     for (size_t i = 0; i < GUARDED; i++) {
-        if (guarded[i] > 0)
-            kill(-guarded[i], SIGKILL);
+        pid_t pid = atomic_load(&guarded[i]);
+        if (pid > 0)
+            kill(-pid, SIGKILL);
     }
     for (size_t i = 0; i < MINT_ARRAY_LEN(guarded_signals); i++) {
         if (guarded_signals[i] == sig)
@@ -54,7 +56,8 @@ void mint_coproc_guard_signals(void)
 static int guard(pid_t pid)
 {
     for (int i = 0; i < GUARDED; i++) {
-        if (__sync_bool_compare_and_swap(&guarded[i], 0, pid))
+        pid_t none = 0;
+        if (atomic_compare_exchange_strong(&guarded[i], &none, pid))
             return i;
     }
     return -1;
@@ -124,9 +127,7 @@ static void let_go(struct mint_coproc *c)
         close(c->in);
     if (c->out >= 0)
         close(c->out);
-    if (c->slot >= 0)
-        guarded[c->slot] = 0;
-    c->in = c->out = c->slot = -1;
+    c->in = c->out = -1;
     c->pid = 0;
     mint_buf_reset(&c->got);
 }
@@ -135,6 +136,9 @@ static void let_go(struct mint_coproc *c)
 static int reap(struct mint_coproc *c, int *status)
 {
     kill(-c->pid, SIGKILL);
+    if (c->slot >= 0) /* before the number can be another process's */
+        atomic_store(&guarded[c->slot], 0);
+    c->slot = -1;
     pid_t got;
     while ((got = waitpid(c->pid, status, 0)) < 0 && errno == EINTR)
         ;

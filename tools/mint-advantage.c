@@ -135,6 +135,7 @@ static int settle(const struct opts *o, struct mint_adv_opts *a, struct mint_err
  * unnamed temporary file, line for line, so that line numbers stay. */
 struct again {
     const char **paths;
+    char **own;     /* those of paths that are ours */
     FILE **spool;   /* NULL for a regular file */
     uint64_t *line; /* lines in the spool */
     size_t n;
@@ -146,6 +147,7 @@ static int again_open(struct again *g, const struct mint_strs *files, struct min
     const char **paths = files->n ? files->v : stdin_only;
     g->n = files->n ? files->n : 1;
     g->paths = mint_xcalloc(g->n, sizeof(*g->paths));
+    g->own = mint_xcalloc(g->n, sizeof(*g->own));
     g->spool = mint_xcalloc(g->n, sizeof(*g->spool));
     g->line = mint_xcalloc(g->n, sizeof(*g->line));
     for (size_t i = 0; i < g->n; i++) {
@@ -185,9 +187,23 @@ static int again_rewind(struct again *g, struct mint_err *err)
             continue;
         if (fflush(g->spool[i]) != 0)
             return mint_fail_errno(err, "cannot write a temporary file");
-        g->paths[i] = mint_xasprintf("/proc/self/fd/%d", fileno(g->spool[i]));
+        g->paths[i] = g->own[i] = mint_xasprintf("/proc/self/fd/%d", fileno(g->spool[i]));
     }
     return 0;
+}
+
+static void again_close(struct again *g)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        if (!g->spool[i])
+            continue;
+        fclose(g->spool[i]);
+        free(g->own[i]);
+    }
+    free(g->paths);
+    free(g->own);
+    free(g->spool);
+    free(g->line);
 }
 
 /* --- the work */
@@ -349,6 +365,7 @@ static int run(const struct opts *o, struct job *j, struct mint_err *err)
     if (rc == 0)
         rc = write_metrics(j, o, mint_now() - start, err);
     mint_reader_close(&j->in);
+    again_close(&j->again);
     if (rc < 0) {
         mint_out_abort(j->out);
         return -1;
