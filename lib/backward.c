@@ -4,30 +4,22 @@
 #include <stdlib.h>
 
 #include "mem.h"
+#include "slab.h"
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        if ((call) < 0)                                                                            \
-            return -1;                                                                             \
-    } while (0)
-
-struct part {
-    void **at;
-    int64_t width;
-    bool act;
-};
-#define PARTS 11
+#define PARTS 12
 
 static void list_parts(struct mint_back *b, const struct mint_model_config *c, int64_t rank,
-                       struct part parts[PARTS])
+                       struct mint_slab_part parts[PARTS])
 {
     int64_t H = c->hidden, F = c->ffn, qw = (int64_t)c->heads * c->head_dim;
     int64_t kw = (int64_t)c->kv_heads * c->head_dim;
-    struct part all[PARTS] = {
-        {(void **)&b->dx, H, false},    {(void **)&b->dh, H, false},  {(void **)&b->ds, F, false},
-        {(void **)&b->dout, qw, false}, {(void **)&b->dq, qw, false}, {(void **)&b->dk, kw, false},
-        {(void **)&b->dv, kw, false},   {(void **)&b->du, rank, false}, {&b->dua, rank, true},
-        {&b->dy, H, true},              {&b->dgu, 2 * F, true},
+    struct mint_slab_part all[PARTS] = {
+        {(void **)&b->dx, H, MINT_SLAB_F32},    {(void **)&b->dh, H, MINT_SLAB_F32},
+        {(void **)&b->ds, F, MINT_SLAB_F32},    {(void **)&b->dout, qw, MINT_SLAB_F32},
+        {(void **)&b->dq, qw, MINT_SLAB_F32},   {(void **)&b->dk, kw, MINT_SLAB_F32},
+        {(void **)&b->dv, kw, MINT_SLAB_F32},   {(void **)&b->du, rank, MINT_SLAB_F32},
+        {&b->dua, rank, MINT_SLAB_ACT},         {&b->dy, H, MINT_SLAB_ACT},
+        {&b->dgu, 2 * F, MINT_SLAB_ACT},        {&b->dqkv, qw + 2 * kw, MINT_SLAB_ACT},
     };
     for (size_t i = 0; i < PARTS; i++)
         parts[i] = all[i];
@@ -36,49 +28,33 @@ static void list_parts(struct mint_back *b, const struct mint_model_config *c, i
 int mint_back_new(struct mint_back **out, const struct mint_model *m, const struct mint_adapter *a,
                   int64_t rows, struct mint_err *err)
 {
-    const struct mint_model_config *c = &m->config;
     struct mint_back *b = mint_xcalloc(1, sizeof *b);
-    struct part parts[PARTS];
-    b->dev = m->dev;
-    list_parts(b, c, a->config.rank, parts);
-    size_t bytes = 0;
-    for (size_t i = 0; i < PARTS; i++) {
-        bytes = (size_t)(rows * parts[i].width) * (parts[i].act ? m->dev->act_bytes : 4);
-        *parts[i].at = m->dev->ops->alloc(m->dev, bytes, err);
-        if (!*parts[i].at)
-            goto fail;
+    struct mint_slab_part parts[PARTS];
+    b->model = m;
+    list_parts(b, &m->config, a->config.rank, parts);
+    if (mint_slab_alloc(m->dev, parts, PARTS, rows, err) < 0) {
+        free(b);
+        return -1;
     }
-    bytes = (size_t)(rows * (c->heads + 2 * c->kv_heads) * c->head_dim) * m->dev->act_bytes;
-    b->dqkv = m->dev->ops->alloc(m->dev, bytes, err);
-    if (!b->dqkv)
-        goto fail;
     *out = b;
     return 0;
-fail:
-    mint_back_free(b);
-    return -1;
 }
 
 size_t mint_back_bytes(const struct mint_model *m, int64_t rank, int64_t rows)
 {
-    const struct mint_model_config *c = &m->config;
     struct mint_back none;
-    struct part parts[PARTS];
-    list_parts(&none, c, rank, parts);
-    size_t bytes = (size_t)(rows * (c->heads + 2 * c->kv_heads) * c->head_dim) * m->dev->act_bytes;
-    for (size_t i = 0; i < PARTS; i++)
-        bytes += (size_t)(rows * parts[i].width) * (parts[i].act ? m->dev->act_bytes : 4);
-    return bytes;
+    struct mint_slab_part parts[PARTS];
+    list_parts(&none, &m->config, rank, parts);
+    return mint_slab_bytes(m->dev, parts, PARTS, rows);
 }
 
 void mint_back_free(struct mint_back *b)
 {
     if (!b)
         return;
-    void *all[] = {b->dx, b->dh, b->ds,  b->dout, b->dq,  b->dk,
-                   b->dv, b->du, b->dua, b->dy,   b->dgu, b->dqkv};
-    for (size_t i = 0; i < MINT_ARRAY_LEN(all); i++)
-        b->dev->ops->free(b->dev, all[i]);
+    struct mint_slab_part parts[PARTS];
+    list_parts(b, &b->model->config, 1, parts);
+    mint_slab_free(b->model->dev, parts, PARTS);
     free(b);
 }
 
@@ -99,19 +75,19 @@ static int lora_grads(const struct mint_model *m, const struct mint_adapter *a, 
     const struct mint_lora *lora = mint_adapter_lora(a, l, f->mod);
     size_t pa = (size_t)mint_adapter_param(a, l, f->mod);
     int64_t r = lora->rank, in = a->param[pa].cols, out = a->param[pa + 1].rows;
-    TRY(ops->lora_du(m->dev, g->du, f->dy, f->lddy, lora, b->T, err));
-    TRY(ops->cast(m->dev, g->dua, g->du, b->T * r, err));
+    MINT_TRY(ops->lora_du(m->dev, g->du, f->dy, f->lddy, lora, b->T, err));
+    MINT_TRY(ops->cast(m->dev, g->dua, g->du, b->T * r, err));
     for (int64_t i = 0; i < b->nseqs; i++) {
         const struct mint_seq *s = &b->seqs[i];
         float *da = mint_gradtree_leaf(tree, pa, err);
         float *db = mint_gradtree_leaf(tree, pa + 1, err);
         if (!da || !db)
             return -1;
-        TRY(ops->outer(m->dev, da, 1.0f, g->dua, r, r, f->x, in, in, s->row0, s->rows, err));
-        TRY(ops->outer(m->dev, db, lora->scale, f->dy, f->lddy, out, u, r, r, s->row0, s->rows,
+        MINT_TRY(ops->outer(m->dev, da, 1.0f, g->dua, r, r, f->x, in, in, s->row0, s->rows, err));
+        MINT_TRY(ops->outer(m->dev, db, lora->scale, f->dy, f->lddy, out, u, r, r, s->row0, s->rows,
                        err));
-        TRY(mint_gradtree_push(tree, pa, da, err));
-        TRY(mint_gradtree_push(tree, pa + 1, db, err));
+        MINT_TRY(mint_gradtree_push(tree, pa, da, err));
+        MINT_TRY(mint_gradtree_push(tree, pa + 1, db, err));
     }
     return 0;
 }
@@ -124,7 +100,7 @@ static int map_backward(const struct mint_model *m, const struct mint_adapter *a
 {
     const struct mint_lora *lora = mint_adapter_lora(a, l, f->mod);
     if (lora)
-        TRY(lora_grads(m, a, l, f, w->u[f->mod], g, b, tree, err));
+        MINT_TRY(lora_grads(m, a, l, f, w->u[f->mod], g, b, tree, err));
     if (!dx)
         return 0;
     return m->dev->ops->linear_dx(m->dev, dx, accumulate, f->dy, f->lddy, m->layers[l].w[f->mod],
@@ -142,11 +118,11 @@ static int mlp_backward(const struct mint_model *m, const struct mint_adapter *a
     struct map down = {MINT_MOD_DOWN, g->dy, H, w->s};
     struct map gate = {MINT_MOD_GATE, dgu, 2 * F, w->h2};
     struct map up = {MINT_MOD_UP, dgu + (size_t)F * m->dev->act_bytes, 2 * F, w->h2};
-    TRY(ops->cast(m->dev, g->dy, g->dx, b->T * H, err));
-    TRY(map_backward(m, a, l, &down, w, g, g->ds, false, b, tree, err));
-    TRY(ops->swiglu_backward(m->dev, g->dgu, g->ds, w->gu, b->T, F, err));
-    TRY(map_backward(m, a, l, &gate, w, g, g->dh, false, b, tree, err));
-    TRY(map_backward(m, a, l, &up, w, g, g->dh, true, b, tree, err));
+    MINT_TRY(ops->cast(m->dev, g->dy, g->dx, b->T * H, err));
+    MINT_TRY(map_backward(m, a, l, &down, w, g, g->ds, false, b, tree, err));
+    MINT_TRY(ops->swiglu_backward(m->dev, g->dgu, g->ds, w->gu, b->T, F, err));
+    MINT_TRY(map_backward(m, a, l, &gate, w, g, g->dh, false, b, tree, err));
+    MINT_TRY(map_backward(m, a, l, &up, w, g, g->dh, true, b, tree, err));
     return ops->rmsnorm_backward(m->dev, g->dx, g->dh, w->xmid, m->layers[l].norm2, c->norm_eps,
                                  b->T, H, err);
 }
@@ -168,15 +144,15 @@ static int attention_backward(const struct mint_model *m, const struct mint_adap
     struct map k = {MINT_MOD_K, dqkv + (size_t)qw * act, ld, w->h1};
     struct map v = {MINT_MOD_V, dqkv + (size_t)(qw + kw) * act, ld, w->h1};
     float *dh = l ? g->dh : NULL; /* below layer 0 there is nothing to train */
-    TRY(ops->cast(m->dev, g->dy, g->dx, b->T * H, err));
-    TRY(map_backward(m, a, l, &o, w, g, g->dout, false, b, tree, err));
-    TRY(ops->attention_backward(m->dev, g->dq, g->dk, g->dv, g->dout, w->o, w->lse, w->q, kv, 0,
+    MINT_TRY(ops->cast(m->dev, g->dy, g->dx, b->T * H, err));
+    MINT_TRY(map_backward(m, a, l, &o, w, g, g->dout, false, b, tree, err));
+    MINT_TRY(ops->attention_backward(m->dev, g->dq, g->dk, g->dv, g->dout, w->o, w->lse, w->q, kv, 0,
                                 &m->attn, b->seqs, b->nseqs, b->T, err));
-    TRY(ops->qkv_backward(m->dev, g->dqkv, g->dq, g->dk, g->dv, w->qkv, y->qnorm, y->knorm,
+    MINT_TRY(ops->qkv_backward(m->dev, g->dqkv, g->dq, g->dk, g->dv, w->qkv, y->qnorm, y->knorm,
                           c->norm_eps, m->inv_freq, b->pos, &m->attn, b->T, err));
-    TRY(map_backward(m, a, l, &q, w, g, dh, false, b, tree, err));
-    TRY(map_backward(m, a, l, &k, w, g, dh, true, b, tree, err));
-    TRY(map_backward(m, a, l, &v, w, g, dh, true, b, tree, err));
+    MINT_TRY(map_backward(m, a, l, &q, w, g, dh, false, b, tree, err));
+    MINT_TRY(map_backward(m, a, l, &k, w, g, dh, true, b, tree, err));
+    MINT_TRY(map_backward(m, a, l, &v, w, g, dh, true, b, tree, err));
     if (!dh)
         return 0;
     return ops->rmsnorm_backward(m->dev, g->dx, dh, x_in, y->norm1, c->norm_eps, b->T, H, err);
@@ -187,6 +163,6 @@ int mint_backward_layer(const struct mint_model *m, const struct mint_adapter *a
                         const float *x_in, const struct mint_batch *b, struct mint_gradtree *tree,
                         struct mint_err *err)
 {
-    TRY(mlp_backward(m, a, l, w, g, b, tree, err));
+    MINT_TRY(mlp_backward(m, a, l, w, g, b, tree, err));
     return attention_backward(m, a, l, kv, w, g, x_in, b, tree, err);
 }

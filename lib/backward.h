@@ -13,7 +13,7 @@
 
 /* Buffers for up to rows rows. */
 struct mint_back {
-    struct mint_dev *dev;
+    const struct mint_model *model;
     float *dx;  /* [rows, H] gradient by the residual stream */
     float *dh;  /* [rows, H] */
     float *ds;  /* [rows, F] */

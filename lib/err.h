@@ -37,6 +37,13 @@ int mint_fail_errno(struct mint_err *err, const char *fmt, ...) MINT_PRINTF(2, 3
 /* Put text before the message that is there. Returns -1. */
 int mint_wrap(struct mint_err *err, const char *fmt, ...) MINT_PRINTF(2, 3);
 
+/* Pass a failure up; *err is filled already. */
+#define MINT_TRY(call)                                                                             \
+    do {                                                                                           \
+        if ((call) < 0)                                                                            \
+            return -1;                                                                             \
+    } while (0)
+
 /* A broken invariant: says where on stderr and aborts. Never for bad input. */
 #define MINT_BUG(...) mint_bug(__FILE__, __LINE__, __VA_ARGS__)
 void mint_bug(const char *file, int line, const char *fmt, ...) MINT_NORETURN MINT_PRINTF(3, 4);

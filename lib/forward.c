@@ -4,39 +4,34 @@
 #include <stdlib.h>
 
 #include "mem.h"
+#include "slab.h"
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        if ((call) < 0)                                                                            \
-            return -1;                                                                             \
-    } while (0)
+#define PARTS (11 + MINT_MOD_LAYER_N)
 
-/* Every buffer of a work: where it is kept, its width in elements, its type, and whether only training wants it. */
-struct part {
-    void **at;
-    int64_t width;
-    bool act, keep_only;
-};
-
-#define PARTS (10 + MINT_MOD_LAYER_N)
-
+/* What only training keeps has width 0 otherwise, and so has x in training. */
 static size_t list_parts(struct mint_work *w, const struct mint_model_config *c, int64_t rank,
-                         struct part parts[PARTS])
+                         bool keep, struct mint_slab_part parts[PARTS])
 {
-    int64_t H = c->hidden, qw = (int64_t)c->heads * c->head_dim;
+    int64_t H = c->hidden, F = c->ffn, qw = (int64_t)c->heads * c->head_dim;
     int64_t qkvw = (int64_t)(c->heads + 2 * c->kv_heads) * c->head_dim;
-    struct part fixed[10] = {
-        {(void **)&w->qkv, qkvw, false, false},  {(void **)&w->y, H, false, false},
-        {(void **)&w->gu, 2 * (int64_t)c->ffn, false, false}, {&w->h1, H, true, false},
-        {&w->h2, H, true, false},                {&w->q, qw, true, false},
-        {&w->o, qw, true, false},                {&w->s, c->ffn, true, false},
-        {(void **)&w->lse, c->heads, false, true}, {(void **)&w->xmid, H, false, true},
+    struct mint_slab_part fixed[] = {
+        {(void **)&w->x, keep ? 0 : H, MINT_SLAB_F32},
+        {(void **)&w->qkv, qkvw, MINT_SLAB_F32},
+        {(void **)&w->y, H, MINT_SLAB_F32},
+        {(void **)&w->gu, 2 * F, MINT_SLAB_F32},
+        {&w->h1, H, MINT_SLAB_ACT},
+        {&w->h2, H, MINT_SLAB_ACT},
+        {&w->q, qw, MINT_SLAB_ACT},
+        {&w->o, qw, MINT_SLAB_ACT},
+        {&w->s, F, MINT_SLAB_ACT},
+        {(void **)&w->lse, keep ? c->heads : 0, MINT_SLAB_F32},
+        {(void **)&w->xmid, keep ? H : 0, MINT_SLAB_F32},
     };
     size_t n = 0;
     for (; n < MINT_ARRAY_LEN(fixed); n++)
         parts[n] = fixed[n];
     for (int i = 0; i < MINT_MOD_LAYER_N; i++)
-        parts[n++] = (struct part){&w->u[i], rank, true, true};
+        parts[n++] = (struct mint_slab_part){&w->u[i], keep ? rank : 0, MINT_SLAB_ACT};
     return n;
 }
 
@@ -44,53 +39,34 @@ int mint_work_new(struct mint_work **out, const struct mint_model *m, int64_t ra
                   bool keep, struct mint_err *err)
 {
     struct mint_work *w = mint_xcalloc(1, sizeof *w);
-    struct part parts[PARTS];
-    size_t n = list_parts(w, &m->config, rank, parts);
-    w->dev = m->dev;
+    struct mint_slab_part parts[PARTS];
+    size_t n = list_parts(w, &m->config, rank, keep, parts);
+    w->model = m;
     w->rows = rows;
     w->keep = keep;
-    for (size_t i = 0; i < n; i++) {
-        if (!parts[i].width || (parts[i].keep_only && !keep))
-            continue;
-        size_t bytes = (size_t)(rows * parts[i].width) * (parts[i].act ? m->dev->act_bytes : 4);
-        *parts[i].at = m->dev->ops->alloc(m->dev, bytes, err);
-        if (!*parts[i].at)
-            goto fail;
-    }
-    if (!keep) {
-        w->x = m->dev->ops->alloc(m->dev, (size_t)(rows * m->config.hidden) * 4, err);
-        if (!w->x)
-            goto fail;
+    if (mint_slab_alloc(m->dev, parts, n, rows, err) < 0) {
+        free(w);
+        return -1;
     }
     *out = w;
     return 0;
-fail:
-    mint_work_free(w);
-    return -1;
 }
 
 size_t mint_work_bytes(const struct mint_model *m, int64_t rank, int64_t rows, bool keep)
 {
     struct mint_work none;
-    struct part parts[PARTS];
-    size_t n = list_parts(&none, &m->config, rank, parts);
-    size_t bytes = keep ? 0 : (size_t)(rows * m->config.hidden) * 4;
-    for (size_t i = 0; i < n; i++)
-        if (keep || !parts[i].keep_only)
-            bytes += (size_t)(rows * parts[i].width) * (parts[i].act ? m->dev->act_bytes : 4);
-    return bytes;
+    struct mint_slab_part parts[PARTS];
+    size_t n = list_parts(&none, &m->config, rank, keep, parts);
+    return mint_slab_bytes(m->dev, parts, n, rows);
 }
 
 void mint_work_free(struct mint_work *w)
 {
     if (!w)
         return;
-    const struct mint_ops *ops = w->dev->ops;
-    void *all[] = {w->x, w->qkv, w->lse, w->y, w->xmid, w->gu, w->h1, w->h2, w->q, w->o, w->s};
-    for (size_t i = 0; i < MINT_ARRAY_LEN(all); i++)
-        ops->free(w->dev, all[i]);
-    for (int i = 0; i < MINT_MOD_LAYER_N; i++)
-        ops->free(w->dev, w->u[i]);
+    struct mint_slab_part parts[PARTS];
+    size_t n = list_parts(w, &w->model->config, 1, w->keep, parts);
+    mint_slab_free(w->model->dev, parts, n);
     free(w);
 }
 
@@ -113,13 +89,13 @@ static int attention_half(const struct mint_model *m, const struct mint_adapter 
     const struct mint_ops *ops = m->dev->ops;
     int64_t qw = (int64_t)c->heads * c->head_dim, kw = (int64_t)c->kv_heads * c->head_dim;
     int64_t ld = qw + 2 * kw;
-    TRY(ops->rmsnorm(m->dev, w->h1, x_in, y->norm1, c->norm_eps, b->T, c->hidden, err));
-    TRY(apply(m, a, l, MINT_MOD_Q, w, w->qkv, ld, w->h1, b->T, err));
-    TRY(apply(m, a, l, MINT_MOD_K, w, w->qkv + qw, ld, w->h1, b->T, err));
-    TRY(apply(m, a, l, MINT_MOD_V, w, w->qkv + qw + kw, ld, w->h1, b->T, err));
-    TRY(ops->qkv(m->dev, w->q, kv, kv_layer, w->qkv, y->qnorm, y->knorm, c->norm_eps, m->inv_freq,
+    MINT_TRY(ops->rmsnorm(m->dev, w->h1, x_in, y->norm1, c->norm_eps, b->T, c->hidden, err));
+    MINT_TRY(apply(m, a, l, MINT_MOD_Q, w, w->qkv, ld, w->h1, b->T, err));
+    MINT_TRY(apply(m, a, l, MINT_MOD_K, w, w->qkv + qw, ld, w->h1, b->T, err));
+    MINT_TRY(apply(m, a, l, MINT_MOD_V, w, w->qkv + qw + kw, ld, w->h1, b->T, err));
+    MINT_TRY(ops->qkv(m->dev, w->q, kv, kv_layer, w->qkv, y->qnorm, y->knorm, c->norm_eps, m->inv_freq,
                  b->pos, b->pages, &m->attn, b->T, err));
-    TRY(ops->attention(m->dev, w->o, w->lse, w->q, kv, kv_layer, &m->attn, b->seqs, b->nseqs, b->T,
+    MINT_TRY(ops->attention(m->dev, w->o, w->lse, w->q, kv, kv_layer, &m->attn, b->seqs, b->nseqs, b->T,
                        err));
     return apply(m, a, l, MINT_MOD_O, w, w->y, c->hidden, w->o, b->T, err);
 }
@@ -131,10 +107,10 @@ static int mlp_half(const struct mint_model *m, const struct mint_adapter *a, in
     const struct mint_model_config *c = &m->config;
     const struct mint_ops *ops = m->dev->ops;
     int64_t F = c->ffn;
-    TRY(ops->rmsnorm(m->dev, w->h2, xmid, m->layers[l].norm2, c->norm_eps, b->T, c->hidden, err));
-    TRY(apply(m, a, l, MINT_MOD_GATE, w, w->gu, 2 * F, w->h2, b->T, err));
-    TRY(apply(m, a, l, MINT_MOD_UP, w, w->gu + F, 2 * F, w->h2, b->T, err));
-    TRY(ops->swiglu(m->dev, w->s, w->gu, b->T, F, err));
+    MINT_TRY(ops->rmsnorm(m->dev, w->h2, xmid, m->layers[l].norm2, c->norm_eps, b->T, c->hidden, err));
+    MINT_TRY(apply(m, a, l, MINT_MOD_GATE, w, w->gu, 2 * F, w->h2, b->T, err));
+    MINT_TRY(apply(m, a, l, MINT_MOD_UP, w, w->gu + F, 2 * F, w->h2, b->T, err));
+    MINT_TRY(ops->swiglu(m->dev, w->s, w->gu, b->T, F, err));
     return apply(m, a, l, MINT_MOD_DOWN, w, w->y, c->hidden, w->s, b->T, err);
 }
 
@@ -146,12 +122,12 @@ int mint_forward_layer(const struct mint_model *m, const struct mint_adapter *a,
     int64_t n = b->T * m->config.hidden;
     size_t bytes = (size_t)n * sizeof(float);
     float *xmid = w->keep ? w->xmid : x_out;
-    TRY(attention_half(m, a, l, kv, kv_layer, w, x_in, b, err));
+    MINT_TRY(attention_half(m, a, l, kv, kv_layer, w, x_in, b, err));
     if (xmid != x_in)
-        TRY(ops->copy(m->dev, xmid, x_in, bytes, err));
-    TRY(ops->add(m->dev, xmid, w->y, n, err));
-    TRY(mlp_half(m, a, l, w, xmid, b, err));
+        MINT_TRY(ops->copy(m->dev, xmid, x_in, bytes, err));
+    MINT_TRY(ops->add(m->dev, xmid, w->y, n, err));
+    MINT_TRY(mlp_half(m, a, l, w, xmid, b, err));
     if (x_out != xmid)
-        TRY(ops->copy(m->dev, x_out, xmid, bytes, err));
+        MINT_TRY(ops->copy(m->dev, x_out, xmid, bytes, err));
     return ops->add(m->dev, x_out, w->y, n, err);
 }

@@ -22,7 +22,7 @@ struct mint_batch {
 
 /* Buffers of one layer for up to rows rows. With keep, what the backward needs stays apart (u, lse, xmid); in sampling x is updated in place. */
 struct mint_work {
-    struct mint_dev *dev;
+    const struct mint_model *model;
     int64_t rows;
     bool keep;
     float *x;     /* [rows, H] residual stream (sampling) */

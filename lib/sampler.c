@@ -8,12 +8,6 @@
 #include "mem.h"
 #include "rng.h"
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        if ((call) < 0)                                                                            \
-            return -1;                                                                             \
-    } while (0)
-
 /* A prompt in flight, in the order of next. */
 struct group {
     struct group *next;
@@ -108,7 +102,7 @@ static int alloc_device(struct mint_sampler *s, struct mint_err *err)
     const struct mint_model_config *c = &s->m->config;
     const struct mint_ops *ops = s->m->dev->ops;
     size_t H = (size_t)c->hidden, S = (size_t)s->o.slots;
-    TRY(mint_work_new(&s->work, s->m, s->a ? s->a->config.rank : 0, s->row_cap, false, err));
+    MINT_TRY(mint_work_new(&s->work, s->m, s->a ? s->a->config.rank : 0, s->row_cap, false, err));
     s->hx = ops->alloc(s->m->dev, S * H * sizeof(float), err);
     s->h = s->hx ? ops->alloc(s->m->dev, S * H * s->m->dev->act_bytes, err) : NULL;
     s->logits = s->h ? ops->alloc(s->m->dev, S * (size_t)c->vocab * sizeof(float), err) : NULL;
@@ -191,7 +185,7 @@ static int make_pages(struct mint_sampler *s, int64_t n, struct mint_err *err)
     const struct mint_ops *ops = s->m->dev->ops;
     ops->kv_free(s->m->dev, s->kv);
     s->kv = NULL;
-    TRY(ops->kv_new(s->m->dev, &s->kv, s->m->config.layers, (int32_t)n, &s->m->attn, err));
+    MINT_TRY(ops->kv_new(s->m->dev, &s->kv, s->m->config.layers, (int32_t)n, &s->m->attn, err));
     s->free_pages = mint_xreallocarray(s->free_pages, (size_t)n, sizeof *s->free_pages);
     s->npages = s->nfree = n;
     for (int64_t i = 0; i < n; i++)
@@ -239,7 +233,7 @@ static int open_group(struct mint_sampler *s, struct mint_err *err)
     if (pool > s->npages) {
         if (s->first)
             return 0; /* what runs must end before the store can grow */
-        TRY(make_pages(s, pool, err));
+        MINT_TRY(make_pages(s, pool, err));
     }
     int64_t prompt = ceil_div(r->prompt_n, MINT_KV_PAGE), max_new = max_new_tokens(s, r);
     int64_t own = own_pages(r->prompt_n, max_new), have = s->nfree - s->reserved - prompt;
@@ -287,7 +281,7 @@ static int start_sequence(struct mint_sampler *s, struct group *g, struct mint_e
         s->reserved--;
         slot->page_cap--;
         slot->pages[slot->npages++] = page;
-        TRY(s->m->dev->ops->kv_copy_page(s->m->dev, s->kv, page, g->pages[whole], err));
+        MINT_TRY(s->m->dev->ops->kv_copy_page(s->m->dev, s->kv, page, g->pages[whole], err));
     }
     return 0;
 }
@@ -421,9 +415,9 @@ static int forward(struct mint_sampler *s, struct mint_err *err)
     struct rows *r = &s->rows;
     struct mint_batch b = {r->T, r->ids, r->pos, r->pages, r->seqs, r->nseqs};
     float *x = s->work->x;
-    TRY(s->m->dev->ops->embed(s->m->dev, x, s->m->embed, r->ids, r->T, err));
+    MINT_TRY(s->m->dev->ops->embed(s->m->dev, x, s->m->embed, r->ids, r->T, err));
     for (int l = 0; l < s->m->config.layers; l++)
-        TRY(mint_forward_layer(s->m, s->a, l, s->kv, l, s->work, x, x, &b, err));
+        MINT_TRY(mint_forward_layer(s->m, s->a, l, s->kv, l, s->work, x, x, &b, err));
     return 0;
 }
 
@@ -451,7 +445,7 @@ static int draw_group(struct mint_sampler *s, struct group *g, const float *logi
     reserve_draws(s, n);
     for (int32_t i = 0; i < n; i++)
         s->draws[i] = draw_for(s, g, i);
-    TRY(s->m->dev->ops->sample(s->m->dev, s->drawn, logits, 0, s->draws, n, s->m->config.vocab,
+    MINT_TRY(s->m->dev->ops->sample(s->m->dev, s->drawn, logits, 0, s->draws, n, s->m->config.vocab,
                                err));
     for (int32_t i = 0; i < n; i++)
         (void)take_token(s, g, i, &s->drawn[i]); /* one that ends here: see start_waiting */
@@ -468,7 +462,7 @@ static int draw_slots(struct mint_sampler *s, int64_t first, int64_t n, const fl
         const struct slot *slot = s->rows.head_slot[first + i];
         s->draws[i] = draw_for(s, slot->g, slot->index);
     }
-    TRY(s->m->dev->ops->sample(s->m->dev, s->drawn, logits, V, s->draws, n, V, err));
+    MINT_TRY(s->m->dev->ops->sample(s->m->dev, s->drawn, logits, V, s->draws, n, V, err));
     for (int64_t i = 0; i < n; i++) {
         struct slot *slot = s->rows.head_slot[first + i];
         if (take_token(s, slot->g, slot->index, &s->drawn[i]))
@@ -485,16 +479,16 @@ static int heads(struct mint_sampler *s, struct mint_err *err)
     struct rows *r = &s->rows;
     for (int64_t at = 0; at < r->nheads;) {
         int64_t n = MINT_MIN(r->nheads - at, s->o.slots), running = 0;
-        TRY(ops->gather(s->m->dev, s->hx, s->work->x, r->head_row + at, n,
+        MINT_TRY(ops->gather(s->m->dev, s->hx, s->work->x, r->head_row + at, n,
                         (size_t)c->hidden * sizeof(float), err));
-        TRY(ops->rmsnorm(s->m->dev, s->h, s->hx, s->m->norm, c->norm_eps, n, c->hidden, err));
-        TRY(ops->linear(s->m->dev, s->logits, c->vocab, s->h, s->m->head, NULL,
+        MINT_TRY(ops->rmsnorm(s->m->dev, s->h, s->hx, s->m->norm, c->norm_eps, n, c->hidden, err));
+        MINT_TRY(ops->linear(s->m->dev, s->logits, c->vocab, s->h, s->m->head, NULL,
                         mint_adapter_lora(s->a, 0, MINT_MOD_HEAD), NULL, n, err));
         while (running < n && r->head_slot[at + running])
             running++;
-        TRY(draw_slots(s, at, running, s->logits, err));
+        MINT_TRY(draw_slots(s, at, running, s->logits, err));
         for (int64_t i = running; i < n; i++)
-            TRY(draw_group(s, r->head_group[at + i], s->logits + i * c->vocab, err));
+            MINT_TRY(draw_group(s, r->head_group[at + i], s->logits + i * c->vocab, err));
         at += n;
     }
     return 0;
@@ -528,7 +522,7 @@ static int start_waiting(struct mint_sampler *s, struct mint_err *err)
                 s->slots_free--;
                 s->reserved += own;
             }
-            TRY(start_sequence(s, g, err));
+            MINT_TRY(start_sequence(s, g, err));
         }
         if (g->started == g->r->group) { /* what was set aside and not needed */
             s->slots_free += g->slots_held;
@@ -583,17 +577,17 @@ int mint_sampler_run(struct mint_sampler *s, const struct mint_sampler_calls *ca
                      struct mint_err *err)
 {
     for (;;) {
-        TRY(admit(s, calls, err));
+        MINT_TRY(admit(s, calls, err));
         struct rows *r = &s->rows;
         r->T = r->nseqs = r->nheads = 0;
         add_decode_rows(s);
         add_prompt_rows(s);
         if (!r->T)
             return 0;
-        TRY(forward(s, err));
-        TRY(heads(s, err));
-        TRY(start_waiting(s, err));
-        TRY(deliver(s, calls, err));
+        MINT_TRY(forward(s, err));
+        MINT_TRY(heads(s, err));
+        MINT_TRY(start_waiting(s, err));
+        MINT_TRY(deliver(s, calls, err));
         s->stats.steps++;
         if (calls->tick)
             calls->tick(calls->ctx, &s->stats);

@@ -8,13 +8,8 @@
 
 #include "backward.h"
 #include "mem.h"
+#include "slab.h"
 #include "trainer_batch.h"
-
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        if ((call) < 0)                                                                            \
-            return -1;                                                                             \
-    } while (0)
 
 /* Device buffers of the head, for up to rows rows. */
 struct head_buffers {
@@ -46,13 +41,28 @@ struct mint_trainer {
     int64_t step;
 };
 
-static void free_buffers(struct mint_trainer *t)
+#define HEAD_PARTS 10
+
+static void list_head(struct mint_trainer *t, struct mint_slab_part parts[HEAD_PARTS])
 {
     struct head_buffers *h = &t->head;
-    void *all[] = {h->x, h->dh, h->dx, h->h, h->lp, h->lse, h->ent, h->dlp, h->du, h->dua};
-    for (size_t i = 0; i < MINT_ARRAY_LEN(all); i++)
-        t->ops->free(t->dev, all[i]);
-    *h = (struct head_buffers){0};
+    int64_t H = t->model->config.hidden, r = t->adapter ? t->adapter->config.rank : 1;
+    struct mint_slab_part all[HEAD_PARTS] = {
+        {(void **)&h->x, H, MINT_SLAB_F32},   {(void **)&h->dh, H, MINT_SLAB_F32},
+        {(void **)&h->dx, H, MINT_SLAB_F32},  {(void **)&h->lp, 1, MINT_SLAB_F32},
+        {(void **)&h->lse, 1, MINT_SLAB_F32}, {(void **)&h->ent, 1, MINT_SLAB_F32},
+        {(void **)&h->dlp, 1, MINT_SLAB_F32}, {(void **)&h->du, r, MINT_SLAB_F32},
+        {&h->dua, r, MINT_SLAB_ACT},          {&h->h, H, MINT_SLAB_ACT},
+    };
+    for (size_t i = 0; i < HEAD_PARTS; i++)
+        parts[i] = all[i];
+}
+
+static void free_buffers(struct mint_trainer *t)
+{
+    struct mint_slab_part head[HEAD_PARTS];
+    list_head(t, head);
+    mint_slab_free(t->dev, head, HEAD_PARTS);
     for (int l = 0; l <= t->model->config.layers; l++) {
         t->ops->free(t->dev, t->x[l]);
         t->x[l] = NULL;
@@ -77,26 +87,6 @@ static int alloc_f32(struct mint_trainer *t, float **p, int64_t n, struct mint_e
     return *p ? 0 : -1;
 }
 
-static int alloc_act(struct mint_trainer *t, void **p, int64_t n, struct mint_err *err)
-{
-    *p = t->ops->alloc(t->dev, (size_t)n * t->dev->act_bytes, err);
-    return *p ? 0 : -1;
-}
-
-static int alloc_head(struct mint_trainer *t, int64_t rows, struct mint_err *err)
-{
-    struct head_buffers *h = &t->head;
-    int64_t H = t->model->config.hidden, r = t->adapter ? t->adapter->config.rank : 1;
-    float **wide[] = {&h->x, &h->dh, &h->dx}, **thin[] = {&h->lp, &h->lse, &h->ent, &h->dlp};
-    for (size_t i = 0; i < MINT_ARRAY_LEN(wide); i++)
-        TRY(alloc_f32(t, wide[i], rows * H, err));
-    for (size_t i = 0; i < MINT_ARRAY_LEN(thin); i++)
-        TRY(alloc_f32(t, thin[i], rows, err));
-    TRY(alloc_f32(t, &h->du, rows * r, err));
-    TRY(alloc_act(t, &h->dua, rows * r, err));
-    return alloc_act(t, &h->h, rows * H, err);
-}
-
 /* Makes room for a micro-batch; the buffers grow to the largest one and stay. */
 static int reserve(struct mint_trainer *t, int64_t rows, int64_t pages, struct mint_err *err)
 {
@@ -108,14 +98,16 @@ static int reserve(struct mint_trainer *t, int64_t rows, int64_t pages, struct m
     t->rows = rows;
     t->pages = pages;
     for (int l = 0; l <= t->model->config.layers; l++)
-        TRY(alloc_f32(t, &t->x[l], rows * t->model->config.hidden, err));
-    TRY(alloc_head(t, rows, err));
+        MINT_TRY(alloc_f32(t, &t->x[l], rows * t->model->config.hidden, err));
+    struct mint_slab_part head[HEAD_PARTS];
+    list_head(t, head);
+    MINT_TRY(mint_slab_alloc(t->dev, head, HEAD_PARTS, rows, err));
     int64_t rank = t->adapter ? t->adapter->config.rank : 0;
     if (t->ref)
         rank = MINT_MAX(rank, t->ref->config.rank);
-    TRY(mint_work_new(&t->work, t->model, rank, rows, true, err));
+    MINT_TRY(mint_work_new(&t->work, t->model, rank, rows, true, err));
     if (t->adapter)
-        TRY(mint_back_new(&t->back, t->model, t->adapter, rows, err));
+        MINT_TRY(mint_back_new(&t->back, t->model, t->adapter, rows, err));
     float **host[] = {&t->host_lp, &t->host_ent, &t->host_ref, &t->host_dlp};
     for (size_t i = 0; i < MINT_ARRAY_LEN(host); i++)
         *host[i] = mint_xcalloc((size_t)rows, sizeof(float));
@@ -194,8 +186,8 @@ int mint_trainer_load_optimizer(struct mint_trainer *t, const struct mint_st *st
 {
     t->step = step;
     for (size_t i = 0; st && i < t->adapter->nparams; i++) {
-        TRY(load_moment(t, st, "m", &t->adapter->param[i], t->m[i], err));
-        TRY(load_moment(t, st, "v", &t->adapter->param[i], t->v[i], err));
+        MINT_TRY(load_moment(t, st, "m", &t->adapter->param[i], t->m[i], err));
+        MINT_TRY(load_moment(t, st, "v", &t->adapter->param[i], t->v[i], err));
     }
     return 0;
 }
@@ -210,8 +202,8 @@ int mint_trainer_read(struct mint_trainer *t, size_t i, float *value, float *m, 
 {
     const struct mint_param *p = &t->adapter->param[i];
     size_t bytes = (size_t)(p->rows * p->cols) * sizeof(float);
-    TRY(t->ops->download(t->dev, value, p->value, bytes, err));
-    TRY(t->ops->download(t->dev, m, t->m[i], bytes, err));
+    MINT_TRY(t->ops->download(t->dev, value, p->value, bytes, err));
+    MINT_TRY(t->ops->download(t->dev, m, t->m[i], bytes, err));
     return t->ops->download(t->dev, v, t->v[i], bytes, err);
 }
 
@@ -238,9 +230,9 @@ int mint_trainer_check(const struct mint_train_opts *o, const struct mint_datum 
 static int run_layers(struct mint_trainer *t, const struct mint_adapter *a,
                       const struct mint_batch *b, struct mint_err *err)
 {
-    TRY(t->ops->embed(t->dev, t->x[0], t->model->embed, b->ids, b->T, err));
+    MINT_TRY(t->ops->embed(t->dev, t->x[0], t->model->embed, b->ids, b->T, err));
     for (int l = 0; l < t->model->config.layers; l++)
-        TRY(mint_forward_layer(t->model, a, l, t->kv, 0, t->work, t->x[l], t->x[l + 1], b, err));
+        MINT_TRY(mint_forward_layer(t->model, a, l, t->kv, 0, t->work, t->x[l], t->x[l + 1], b, err));
     return 0;
 }
 
@@ -251,8 +243,8 @@ static int run_head(struct mint_trainer *t, const struct mint_adapter *a, const 
     const struct mint_model_config *c = &t->model->config;
     struct head_buffers *h = &t->head;
     size_t row_bytes = (size_t)c->hidden * sizeof(float);
-    TRY(t->ops->gather(t->dev, h->x, t->x[c->layers], p->hrow, p->hn, row_bytes, err));
-    TRY(t->ops->rmsnorm(t->dev, h->h, h->x, t->model->norm, c->norm_eps, p->hn, c->hidden, err));
+    MINT_TRY(t->ops->gather(t->dev, h->x, t->x[c->layers], p->hrow, p->hn, row_bytes, err));
+    MINT_TRY(t->ops->rmsnorm(t->dev, h->h, h->x, t->model->norm, c->norm_eps, p->hn, c->hidden, err));
     return t->ops->logprob(t->dev, h->lp, ent ? h->ent : NULL, h->lse, h->h, t->model->head,
                            mint_adapter_lora(a, 0, MINT_MOD_HEAD), p->target, p->hn, err);
 }
@@ -276,9 +268,9 @@ static int reference(struct mint_trainer *t, const struct mint_pack *p, struct m
         all_given = all_given && p->d[k]->ref_logprobs;
     if (!all_given) {
         struct mint_batch b = batch_of(p);
-        TRY(run_layers(t, t->ref, &b, err));
-        TRY(run_head(t, t->ref, p, false, err));
-        TRY(download_f32(t, t->host_ref, t->head.lp, p->hn, err));
+        MINT_TRY(run_layers(t, t->ref, &b, err));
+        MINT_TRY(run_head(t, t->ref, p, false, err));
+        MINT_TRY(download_f32(t, t->host_ref, t->head.lp, p->hn, err));
     }
     for (size_t k = 0; k < p->n; k++) {
         if (!p->d[k]->ref_logprobs)
@@ -346,18 +338,18 @@ static int head_lora_grads(struct mint_trainer *t, const struct mint_pack *p,
     struct head_buffers *h = &t->head;
     int64_t r = lora->rank, H = t->model->config.hidden;
     size_t pa = (size_t)mint_adapter_param(t->adapter, 0, MINT_MOD_HEAD);
-    TRY(t->ops->cast(t->dev, h->dua, h->du, p->hn * r, err));
+    MINT_TRY(t->ops->cast(t->dev, h->dua, h->du, p->hn * r, err));
     for (size_t k = 0; k < p->n; k++) {
         int64_t row0 = p->hfirst[k], rows = p->hfirst[k + 1] - row0;
         float *da = mint_gradtree_leaf(t->tree, pa, err);
         float *db = mint_gradtree_leaf(t->tree, pa + 1, err);
         if (!da || !db)
             return -1;
-        TRY(t->ops->outer(t->dev, da, 1.0f, h->dua, r, r, h->h, H, H, row0, rows, err));
-        TRY(t->ops->head_lora_grad(t->dev, db, h->dlp, h->lse, h->h, NULL, t->model->head, lora,
+        MINT_TRY(t->ops->outer(t->dev, da, 1.0f, h->dua, r, r, h->h, H, H, row0, rows, err));
+        MINT_TRY(t->ops->head_lora_grad(t->dev, db, h->dlp, h->lse, h->h, NULL, t->model->head, lora,
                                    p->target, row0, rows, err));
-        TRY(mint_gradtree_push(t->tree, pa, da, err));
-        TRY(mint_gradtree_push(t->tree, pa + 1, db, err));
+        MINT_TRY(mint_gradtree_push(t->tree, pa, da, err));
+        MINT_TRY(mint_gradtree_push(t->tree, pa + 1, db, err));
     }
     return 0;
 }
@@ -370,20 +362,20 @@ static int backward(struct mint_trainer *t, const struct mint_pack *p, const str
     struct head_buffers *h = &t->head;
     const struct mint_lora *lora = mint_adapter_lora(t->adapter, 0, MINT_MOD_HEAD);
     size_t row_bytes = (size_t)c->hidden * sizeof(float);
-    TRY(t->ops->upload(t->dev, h->dlp, t->host_dlp, (size_t)p->hn * sizeof(float), err));
-    TRY(t->ops->head_backward(t->dev, h->dh, lora ? h->du : NULL, h->dlp, h->lse, h->h,
+    MINT_TRY(t->ops->upload(t->dev, h->dlp, t->host_dlp, (size_t)p->hn * sizeof(float), err));
+    MINT_TRY(t->ops->head_backward(t->dev, h->dh, lora ? h->du : NULL, h->dlp, h->lse, h->h,
                               t->model->head, lora, p->target, p->hn, err));
     if (lora)
-        TRY(head_lora_grads(t, p, lora, err));
-    TRY(t->ops->zero(t->dev, h->dx, (size_t)p->hn * row_bytes, err));
-    TRY(t->ops->rmsnorm_backward(t->dev, h->dx, h->dh, h->x, t->model->norm, c->norm_eps, p->hn,
+        MINT_TRY(head_lora_grads(t, p, lora, err));
+    MINT_TRY(t->ops->zero(t->dev, h->dx, (size_t)p->hn * row_bytes, err));
+    MINT_TRY(t->ops->rmsnorm_backward(t->dev, h->dx, h->dh, h->x, t->model->norm, c->norm_eps, p->hn,
                                  c->hidden, err));
-    TRY(t->ops->zero(t->dev, t->back->dx, (size_t)b->T * row_bytes, err));
-    TRY(t->ops->scatter(t->dev, t->back->dx, h->dx, p->hrow, p->hn, row_bytes, err));
+    MINT_TRY(t->ops->zero(t->dev, t->back->dx, (size_t)b->T * row_bytes, err));
+    MINT_TRY(t->ops->scatter(t->dev, t->back->dx, h->dx, p->hrow, p->hn, row_bytes, err));
     for (int l = c->layers - 1; l >= 0; l--) {
-        TRY(mint_forward_layer(t->model, t->adapter, l, t->kv, 0, t->work, t->x[l], t->x[l + 1], b,
+        MINT_TRY(mint_forward_layer(t->model, t->adapter, l, t->kv, 0, t->work, t->x[l], t->x[l + 1], b,
                                err));
-        TRY(mint_backward_layer(t->model, t->adapter, l, t->kv, t->work, t->back, t->x[l], b,
+        MINT_TRY(mint_backward_layer(t->model, t->adapter, l, t->kv, t->work, t->back, t->x[l], b,
                                 t->tree, err));
     }
     return 0;
@@ -422,10 +414,10 @@ static int sum_gradients(struct mint_trainer *t, float **sum, double *norm, stru
         const struct mint_param *p = &t->adapter->param[i];
         double one = 0.0;
         bool finite = true;
-        TRY(mint_gradtree_sum(t->tree, i, &sum[i], err));
+        MINT_TRY(mint_gradtree_sum(t->tree, i, &sum[i], err));
         if (!sum[i])
             continue;
-        TRY(t->ops->sumsq(t->dev, &one, &finite, sum[i], p->rows * p->cols, err));
+        MINT_TRY(t->ops->sumsq(t->dev, &one, &finite, sum[i], p->rows * p->cols, err));
         if (!finite || !isfinite(one))
             return mint_fail(err, MINT_EMODEL,
                              "the gradient of %s is not finite: the step was not made; try a "
@@ -466,7 +458,7 @@ static int update(struct mint_trainer *t, float *const *sum, double lr, double n
     };
     for (size_t i = 0; i < t->adapter->nparams; i++) {
         const struct mint_param *p = &t->adapter->param[i];
-        TRY(t->ops->adam(t->dev, p->value, t->m[i], t->v[i], sum[i], p->rows * p->cols, &a, err));
+        MINT_TRY(t->ops->adam(t->dev, p->value, t->m[i], t->v[i], sum[i], p->rows * p->cols, &a, err));
     }
     return mint_adapter_sync(t->adapter, err);
 }
@@ -476,7 +468,7 @@ static int all_micro_batches(struct mint_trainer *t, const struct mint_datum *co
 {
     for (size_t at = 0; at < n;) {
         size_t k = mint_pack_fit(active + at, n - at, t->o.micro_tokens);
-        TRY(micro_batch(t, active + at, k, s, err));
+        MINT_TRY(micro_batch(t, active + at, k, s, err));
         at += k;
     }
     return 0;
@@ -531,7 +523,7 @@ int mint_trainer_forward(struct mint_trainer *t, const struct mint_datum *const 
 {
     for (size_t at = 0; at < n;) {
         size_t k = mint_pack_fit(d + at, n - at, t->o.micro_tokens);
-        TRY(forward_micro(t, d + at, k, adapter, all, lp, err));
+        MINT_TRY(forward_micro(t, d + at, k, adapter, all, lp, err));
         for (size_t i = 0; i < k; i++)
             lp += d[at + i]->n;
         at += k;
