@@ -76,7 +76,7 @@ static inline float cpu_exp(float x)
 static inline float cpu_log(float x)
 {
     union cpu_fbits v = {.f = x};
-    int32_t k = (v.i - 0x3f3504f3) >> 23;
+    int32_t k = (int32_t)(v.u - 0x3f3504f3u) >> 23;
     float f, s, z, g, y;
 
     v.u -= (uint32_t)k << 23;
