@@ -76,6 +76,7 @@ void cpu_close(struct mint_dev *dev)
     struct cpu_dev *d = cpu_dev(dev);
     if (!dev)
         return;
+    cpu_pool_free(d->pool);
     for (int i = 0; i < dev->threads; i++) {
         cpu_big_free(d->scratch[i]);
         cpu_big_free(d->panels[i]);

@@ -90,6 +90,7 @@ struct cpu_dev {
     size_t *panels_bytes;
     void *work; /* cpu_work */
     size_t work_bytes;
+    struct cpu_pool *pool; /* made when first needed */
 };
 
 static inline struct cpu_dev *cpu_dev(struct mint_dev *d)
@@ -102,6 +103,7 @@ static inline struct cpu_dev *cpu_dev(struct mint_dev *d)
  * calling thread. Not nested. */
 void cpu_parallel(struct cpu_dev *d, int64_t n, void (*fn)(void *ctx, int64_t i, int thread),
                   void *ctx);
+void cpu_pool_free(struct cpu_pool *p); /* NULL is fine */
 /* The same, but work (multiply-adds or so, in all) that would not pay for waking threads stays on
  * the calling one. */
 #define CPU_SHARE_WORK 65536

@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu_threads.c: loops over the device's threads, their floating-point mode, and how many to use.
+/*
+ * cpu_threads.c: loops over the device's threads, and the floating-point mode in them.
+ *
+ * Workers join a loop while it is open, and only those that joined are waited for. So a worker that
+ * the kernel has not scheduled costs nothing, and a busy machine slows a loop by no more than its
+ * share. Waiting is a short spin (ops follow each other within microseconds), then sleep.
  */
 #include "cpu.h"
 
-#include <omp.h>
-#include <sched.h>
-#include <stdio.h>
+#include "../mem.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #if MINT_X86
 #include <xmmintrin.h>
@@ -61,6 +71,145 @@ static void restore(fp_mode old)
 }
 #endif
 
+#define SPINS 3000     /* pauses: some 50 microseconds */
+#define OPEN  0x10000u /* in state, above the count of workers that are in the loop */
+
+struct worker {
+    struct cpu_pool *pool;
+    pthread_t id;
+    int number; /* of the thread; the caller is 0 */
+};
+
+struct cpu_pool {
+    struct worker *workers;
+    int nworkers;
+    atomic_uint loops;    /* how many have been opened; workers sleep on it */
+    atomic_uint state;    /* OPEN | workers inside; the caller sleeps on it */
+    atomic_uint sleepers; /* workers that may sleep */
+    atomic_bool quit;
+    /* The loop. Written while it is closed and nobody is inside. */
+    int64_t n;
+    atomic_int_least64_t next;
+    void (*fn)(void *ctx, int64_t i, int thread);
+    void *ctx;
+};
+
+static void pause_cpu(void)
+{
+#if MINT_X86
+    _mm_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void sleep_while(atomic_uint *word, unsigned value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void wake(atomic_uint *word, int n)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
+static void run_jobs(struct cpu_pool *p, int thread)
+{
+    fp_mode old = flush_subnormals();
+    for (;;) {
+        int64_t i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
+        if (i >= p->n)
+            break;
+        p->fn(p->ctx, i, thread);
+    }
+    restore(old);
+}
+
+/* Waits until another loop than the seen one has been opened. */
+static unsigned next_loop(struct cpu_pool *p, unsigned seen)
+{
+    unsigned now;
+    for (int spin = 0; spin < SPINS; spin++) {
+        now = atomic_load(&p->loops);
+        if (now != seen)
+            return now;
+        pause_cpu();
+    }
+    atomic_fetch_add(&p->sleepers, 1);
+    while ((now = atomic_load(&p->loops)) == seen)
+        sleep_while(&p->loops, seen);
+    atomic_fetch_sub(&p->sleepers, 1);
+    return now;
+}
+
+static bool enter(struct cpu_pool *p)
+{
+    unsigned s = atomic_load(&p->state);
+    while (s & OPEN)
+        if (atomic_compare_exchange_weak(&p->state, &s, s + 1))
+            return true;
+    return false;
+}
+
+static void *worker(void *arg)
+{
+    const struct worker *w = arg;
+    struct cpu_pool *p = w->pool;
+    for (unsigned seen = 0;;) {
+        seen = next_loop(p, seen);
+        if (atomic_load(&p->quit))
+            return NULL;
+        if (!enter(p))
+            continue;
+        run_jobs(p, w->number);
+        if (atomic_fetch_sub(&p->state, 1) == 1) /* the last one out, and it is closed */
+            wake(&p->state, 1);
+    }
+}
+
+static void wait_until_empty(struct cpu_pool *p)
+{
+    unsigned s;
+    for (int spin = 0; spin < SPINS; spin++) {
+        if (atomic_load(&p->state) == 0)
+            return;
+        pause_cpu();
+    }
+    while ((s = atomic_load(&p->state)) != 0)
+        sleep_while(&p->state, s);
+}
+
+/* Signals are the main thread's. */
+static struct cpu_pool *pool_new(int nworkers)
+{
+    struct cpu_pool *p = mint_xcalloc(1, sizeof *p);
+    sigset_t all, old;
+    p->workers = mint_xcalloc((size_t)nworkers, sizeof *p->workers);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    for (; p->nworkers < nworkers; p->nworkers++) {
+        struct worker *w = &p->workers[p->nworkers];
+        *w = (struct worker){.pool = p, .number = p->nworkers + 1};
+        if (pthread_create(&w->id, NULL, worker, w) != 0)
+            break; /* fewer will do */
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return p;
+}
+
+void cpu_pool_free(struct cpu_pool *p)
+{
+    if (!p)
+        return;
+    atomic_store(&p->quit, true);
+    atomic_fetch_add(&p->loops, 1);
+    wake(&p->loops, INT_MAX);
+    for (int i = 0; i < p->nworkers; i++)
+        pthread_join(p->workers[i].id, NULL);
+    free(p->workers);
+    free(p);
+}
+
 static void serial(int64_t n, void (*fn)(void *ctx, int64_t i, int thread), void *ctx)
 {
     fp_mode old = flush_subnormals();
@@ -72,24 +221,24 @@ static void serial(int64_t n, void (*fn)(void *ctx, int64_t i, int thread), void
 void cpu_parallel(struct cpu_dev *d, int64_t n, void (*fn)(void *ctx, int64_t i, int thread),
                   void *ctx)
 {
-    int threads = (int)MINT_MIN(n, (int64_t)d->base.threads);
-    if (threads <= 1) {
+    if (n <= 1 || d->base.threads <= 1) {
         serial(n, fn, ctx);
         return;
     }
-    int64_t next = 0;
-#pragma omp parallel num_threads(threads)
-    {
-        fp_mode old = flush_subnormals();
-        int thread = omp_get_thread_num();
-        for (;;) {
-            int64_t i = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED);
-            if (i >= n)
-                break;
-            fn(ctx, i, thread);
-        }
-        restore(old);
-    }
+    if (!d->pool)
+        d->pool = pool_new(d->base.threads - 1);
+    struct cpu_pool *p = d->pool;
+    p->n = n;
+    p->fn = fn;
+    p->ctx = ctx;
+    atomic_store(&p->next, 0);
+    atomic_store(&p->state, OPEN);
+    atomic_fetch_add(&p->loops, 1);
+    if (atomic_load(&p->sleepers) > 0)
+        wake(&p->loops, (int)MINT_MIN(n - 1, (int64_t)p->nworkers));
+    run_jobs(p, 0);
+    atomic_fetch_and(&p->state, ~OPEN);
+    wait_until_empty(p);
 }
 
 void cpu_share(struct cpu_dev *d, int64_t n, int64_t work,
@@ -99,137 +248,4 @@ void cpu_share(struct cpu_dev *d, int64_t n, int64_t work,
         serial(n, fn, ctx);
     else
         cpu_parallel(d, n, fn, ctx);
-}
-
-static int affinity_count(void)
-{
-    for (int cpus = 1024; cpus <= 1 << 20; cpus *= 4) {
-        cpu_set_t *set = CPU_ALLOC((size_t)cpus);
-        if (!set)
-            break;
-        size_t bytes = CPU_ALLOC_SIZE((size_t)cpus);
-        int n = sched_getaffinity(0, bytes, set) == 0 ? CPU_COUNT_S(bytes, set) : 0;
-        CPU_FREE(set);
-        if (n > 0)
-            return n;
-    }
-    return 1;
-}
-
-/* Up to two integers of a small file, -1 for those that are not there ("max"). */
-static void read_pair(const char *path, long long v[2])
-{
-    char text[128];
-    FILE *f = fopen(path, "re");
-    v[0] = v[1] = -1;
-    if (!f)
-        return;
-    size_t n = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
-    text[n] = '\0';
-    char *at = text;
-    for (int i = 0; i < 2; i++) {
-        char *end;
-        long long x = strtoll(at, &end, 10);
-        if (end == at)
-            break;
-        v[i] = x;
-        at = end;
-    }
-}
-
-/* CPUs that quota microseconds in a period allow, rounded up; 0: no limit. */
-static int quota_cpus(long long quota, long long period)
-{
-    if (quota <= 0 || period <= 0)
-        return 0;
-    long long n = (quota + period - 1) / period;
-    return n > 1 << 20 ? 0 : (int)n;
-}
-
-/* The limit of one group's folder, version 2 or 1; 0: none. */
-static int folder_limit(const char *dir, bool v2)
-{
-    char path[4200];
-    long long a[2], b[2];
-    snprintf(path, sizeof path, "%s/%s", dir, v2 ? "cpu.max" : "cpu.cfs_quota_us");
-    read_pair(path, a);
-    if (v2)
-        return quota_cpus(a[0], a[1]);
-    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", dir);
-    read_pair(path, b);
-    return quota_cpus(a[0], b[0]);
-}
-
-static int smaller_limit(int a, int b)
-{
-    if (a == 0 || b == 0)
-        return a + b;
-    return MINT_MIN(a, b);
-}
-
-/* The least limit from root/group up to root itself; groups that this mount does not show have
- * none. */
-static int limit_upwards(const char *root, const char *group, bool v2)
-{
-    char dir[4096];
-    int limit = 0;
-    int n = snprintf(dir, sizeof dir, "%s%s", root, group);
-    if (n < 0 || (size_t)n >= sizeof dir)
-        return 0;
-    for (;;) {
-        limit = smaller_limit(limit, folder_limit(dir, v2));
-        char *slash = strrchr(dir, '/');
-        if (!slash || strlen(dir) <= strlen(root))
-            return limit;
-        *slash = '\0';
-    }
-}
-
-static bool lists_cpu(const char *controllers)
-{
-    size_t n;
-    for (const char *at = controllers;; at += n + 1) {
-        n = strcspn(at, ",");
-        if (n == 3 && memcmp(at, "cpu", 3) == 0)
-            return true;
-        if (!at[n])
-            return false;
-    }
-}
-
-int cpu_group_limit(const char *membership, const char *mount)
-{
-    char line[4096], root[4096];
-    int limit = 0;
-    FILE *f = fopen(membership, "re");
-    if (!f)
-        return 0;
-    while (fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = '\0';
-        char *controllers = strchr(line, ':');
-        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!group)
-            continue;
-        *group++ = '\0';
-        controllers++;
-        if (strcmp(group, "/") == 0)
-            *group = '\0';
-        if (!*controllers) {
-            limit = smaller_limit(limit, limit_upwards(mount, group, true));
-        } else if (lists_cpu(controllers)) { /* "cpu,cpuacct" is mounted as cpu as well */
-            int n = snprintf(root, sizeof root, "%s/cpu", mount);
-            if (n > 0 && (size_t)n < sizeof root)
-                limit = smaller_limit(limit, limit_upwards(root, group, false));
-        }
-    }
-    fclose(f);
-    return limit;
-}
-
-int cpu_count(void)
-{
-    int n = affinity_count();
-    int limit = cpu_group_limit("/proc/self/cgroup", "/sys/fs/cgroup");
-    return limit > 0 ? MINT_MIN(n, limit) : n;
 }

@@ -2,10 +2,10 @@
 /*
  * bench_gemm: rate of the CPU backend's products on the shapes of Qwen3-0.6B, beside what this
  * machine can do in the same second: the register-only peaks of vdpbf16ps and of the float fused
- * multiply-add, and the bandwidth of reading memory. Medians. Waiting threads spin, so time is the
- * CPU time of the process over its threads, which equals the wall time on a quiet machine; the
- * share of samples for which that held (within 4%) is printed as "quiet". usage() lists the
- * options; MINT_CPU_ISA chooses the instruction set.
+ * multiply-add, and the bandwidth of reading memory. Medians. Time is the CPU time of the process
+ * over its threads, which equals the wall time on a quiet machine; in how many samples that held
+ * (within 4%) is printed as "quiet". usage() lists the options; MINT_CPU_ISA chooses the
+ * instruction set.
  */
 #include "backend.h"
 #include "cpu/cpu.h"

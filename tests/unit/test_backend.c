@@ -290,6 +290,29 @@ static void test_parallel(void **state)
     }
 }
 
+static void sum_job(void *ctx, int64_t i, int thread)
+{
+    (void)thread;
+    ((int64_t *)ctx)[i] += i + 1;
+}
+
+/* Loops that follow each other at once, some after the workers went to sleep. */
+static void test_many_loops(void **state)
+{
+    (void)state;
+    struct mint_dev *d = must_open("cpu", MINT_PRECISION_BF16, 3);
+    int64_t sums[5] = {0};
+    enum { LOOPS = 3000 };
+    for (int i = 0; i < LOOPS; i++) {
+        cpu_parallel(cpu_dev(d), 5, sum_job, sums);
+        if (i % 500 == 0)
+            usleep(2000);
+    }
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(sums[i], (i + 1) * LOOPS);
+    mint_backend_close(d);
+}
+
 static void test_bf16(void **state)
 {
     (void)state;
@@ -325,6 +348,7 @@ int main(void)
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_scratch),
         cmocka_unit_test(test_parallel),
+        cmocka_unit_test(test_many_loops),
         cmocka_unit_test(test_bf16),
     };
     return cmocka_run_group_tests_name("backend", tests, NULL, NULL);
