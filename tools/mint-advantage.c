@@ -384,7 +384,7 @@ int main(int argc, char **argv)
         .max_tokens = -1,
         .max_staleness = -1,
         .step = -1,
-        .min_reward = -INFINITY,
+        .min_reward = -HUGE_VAL,
         .length_norm = "none",
     };
     struct job job = {0};
