@@ -143,6 +143,14 @@ int tok_step_compile(struct tok_step *s, const char *pattern, size_t n, bool lit
         pcre2_get_error_message(code, why, sizeof why);
         return mint_fail(err, MINT_EMODEL, "bad regular expression: %s", (const char *)why);
     }
+    uint32_t empty = 1;
+    pcre2_pattern_info(s->re, PCRE2_INFO_MATCHEMPTY, &empty);
+    if (empty) {
+        pcre2_code_free(s->re);
+        s->re = NULL;
+        return mint_fail(err, MINT_EMODEL,
+                         "a regular expression that matches the empty text is not supported");
+    }
     pcre2_jit_compile(s->re, PCRE2_JIT_COMPLETE); /* without it matching is slower, not different */
     s->fast = literal ? TOK_FAST_NONE : known_pattern(pattern, n);
     return 0;
@@ -185,13 +193,12 @@ static bool open_end(const unsigned char *p, size_t at, size_t n)
     return at < n && p[at] >= 0x80;
 }
 
-/* 's 't 're 've 'm 'll 'd at p: its length, 0 if none, SIZE_MAX if the next byte is above 0x7f. */
+/* 's 't 're 've 'm 'll 'd at p: its length, 0 if none. A byte above 0x7f behind the apostrophe
+ * (long s) is left to what comes next: no loop goes over one. */
 static size_t contraction(const unsigned char *p, size_t n, bool any_case)
 {
     if (n < 2)
         return 0;
-    if (p[1] >= 0x80)
-        return SIZE_MAX;
     unsigned char fold = any_case ? 0x20 : 0, a = p[1] | fold, b = n > 2 ? p[2] | fold : 0;
     if (a == 's' || a == 't' || a == 'm' || a == 'd')
         return 2;
@@ -219,7 +226,7 @@ static size_t fast_qwen(const unsigned char *p, size_t n, size_t digits)
     if (p[0] == '\'') {
         end = contraction(p, n, true);
         if (end)
-            return end == SIZE_MAX ? 0 : end;
+            return end;
     }
     if (c & N) {
         end = run(p, 1, MINT_MIN(n, digits), N);
@@ -247,7 +254,7 @@ static size_t fast_gpt2(const unsigned char *p, size_t n)
     if (p[0] == '\'') {
         size_t end = contraction(p, n, false);
         if (end)
-            return end == SIZE_MAX ? 0 : end;
+            return end;
     }
     size_t from = p[0] == ' ' ? 1 : 0;
     if (open_end(p, from, n))
@@ -307,6 +314,8 @@ static int next_match(struct tok_splitter *s, const struct tok_step *step, const
     const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(s->md);
     *from = ends[0];
     *to = ends[1];
+    if (*to <= *from)
+        MINT_BUG("an empty match");
     return 1;
 }
 
@@ -324,11 +333,6 @@ static int split_from(struct tok_splitter *s, int i, const char *p, size_t n, st
             return -1;
         if (rc == 0)
             break;
-        if (to <= from) { /* an empty match splits nothing: go on behind the next character */
-            bool valid;
-            from += from < n ? tok_utf8_part(p + from, n - from, &valid) : 1;
-            continue;
-        }
         if (!step->drop_gaps && split_from(s, i + 1, p + done, from - done, err))
             return -1;
         if (split_from(s, i + 1, p + from, to - from, err))

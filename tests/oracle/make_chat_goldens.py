@@ -3,7 +3,7 @@
 """Makes tests/data/tokenizer/chat_other.jsonl and tojson.jsonl.
 
 chat_other.jsonl: the conversations of chat_qwen3.jsonl and a few more, through the templates in
-tests/data/tokenizer/templates, rendered by Jinja2 set up as transformers does. "text" is null where the template
+tests/data/tokenizer/templates (Qwen3's: the few more), rendered by Jinja2 set up as transformers does. "text" is null where the template
 raises. tojson.jsonl: JSON texts, and what the filter tojson makes of them.
 Needs the package jinja2. Run from the root of the tree:
 
@@ -23,6 +23,12 @@ MORE = [
     ([{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"name": "g", "arguments": "{\"y\": 2}"}]}],
      [{"type": "function", "function": CALL}]),
     ([{"role": "tool", "content": "first"}, {"role": "system", "content": "late"}], None),
+    ([{"role": "user", "content": "a"}, {"role": "assistant", "content": "<think>b</think>c"},
+      {"role": "user", "content": "<tool_response>d"}, {"role": "assistant", "content": "<think>e</think>f"}], None),
+    ([{"role": "user", "content": "a"}, {"role": "assistant", "content": "<think>b</think>c"},
+      {"role": "user", "content": "d</tool_response>"}, {"role": "assistant", "content": "<think>e</think>f"}], None),
+    ([{"role": "user", "content": "a"}, {"role": "assistant", "content": "<think>b</think>c"},
+      {"role": "user", "content": "<tool_response>d</tool_response>"}, {"role": "assistant", "content": "f"}], None),
     ([{"role": "user", "content": None}], None),
     ([{"role": "system", "content": None}, {"role": "user", "content": "x"}], None),
 ]
@@ -61,12 +67,15 @@ def main():
             talks.append(talk)
     env = environment()
     with open(DATA / "chat_other.jsonl", "w", encoding="utf-8") as f:
-        for path in sorted((DATA / "templates").glob("*.jinja")):
+        paths = {p.stem: (p, talks + MORE) for p in sorted((DATA / "templates").glob("*.jinja"))}
+        paths["qwen3"] = (DATA / "qwen3" / "chat_template_b.jinja", MORE)
+        paths["qwen3-first"] = (DATA / "qwen3" / "chat_template_a.jinja", MORE)
+        for family, (path, all_talks) in paths.items():
             template = env.from_string(path.read_text(encoding="utf-8"))
-            for i, (messages, tools) in enumerate(talks + MORE):
+            for i, (messages, tools) in enumerate(all_talks):
                 prompt = i % 2 == 0
                 text = render(template, messages=messages, tools=tools, add_generation_prompt=prompt)
-                row = {"id": f"{path.stem}-{i}", "family": path.stem, "messages": messages, "tools": tools,
+                row = {"id": f"{family}-{i}", "family": family, "messages": messages, "tools": tools,
                        "add_generation_prompt": prompt, "text": text}
                 f.write(json.dumps(row) + "\n")
     with open(DATA / "tojson.jsonl", "w", encoding="utf-8") as f:

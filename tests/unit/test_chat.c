@@ -561,6 +561,13 @@ static void bad_messages(void **state)
     assert_int_equal(mint_chat_encode_user(chat, tok, "x", 1, &opts, NULL, &ids, &err), -1);
     assert_non_null(strstr(err.msg, "qwen2.5"));
     opts.think = MINT_THINK_DEFAULT;
+    opts.system = "s"; /* a message in front does not shift the numbers */
+    const char *json = "{\"m\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"user\"}]}";
+    assert_int_equal(mint_json_parse(j, json, strlen(json), &err), 0);
+    assert_int_equal(mint_chat_encode(chat, tok, j, mint_json_get(j, 0, "m"), MINT_JSON_NONE, &opts,
+                                      NULL, &ids, &err),
+                     -1);
+    assert_non_null(strstr(err.msg, "messages[1]: has no content"));
     assert_int_equal(mint_chat_encode_user(chat, tok, "x\xff", 2, &opts, NULL, &ids, &err), -1);
     assert_non_null(strstr(err.msg, "UTF-8"));
     mint_chat_close(chat);
