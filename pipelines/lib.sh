@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh
+# lib.sh: what the pipelines share: confs, stages, the lock of a run folder. To be sourced after `set -eu`, with
+# $program set. A stage's output is atomic, so that its existence means it is whole: a run is resumed by running it again.
+
+dry_run=${dry_run:-}
+quiet=${quiet:-}
+# Threads that wait must not spin: the machine may have other work, such as the other end of the pipe.
+OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+export OMP_WAIT_POLICY
+program=${program:-pipeline}
+conf=${conf:-}
+
+say() {
+    [ -n "$quiet" ] || printf '%s: %s\n' "$program" "$*" >&2
+}
+
+die() {
+    printf '%s: %s\n' "$program" "$*" >&2
+    exit 1
+}
+
+usage_error() {
+    printf "%s: %s; try '%s --help'\n" "$program" "$*" "$program" >&2
+    exit 2
+}
+
+# The tools come from the installation or build tree that this script is part of, else from PATH.
+find_tools() {
+    for dir in "$1/../bin" "$1/../../../bin" "$1/../../bin"; do
+        if [ -x "$dir/mint-train" ]; then
+            PATH=$(cd "$dir" && pwd):$PATH
+            export PATH
+            return
+        fi
+    done
+    command -v mint-train >/dev/null || die "mint-train is not in PATH: build the tools with make, or install them"
+}
+
+# ---- confs: lines `name = value`, # comments ------------------------------------------------------------------------
+
+# conf_read FILE: normalised on stdout, one `name = value` a line, in the order of the file.
+conf_read() {
+    [ -r "$1" ] || die "cannot read $1"
+    awk -v file="$1" -v program="$program" '
+        function bad(what) {
+            printf "%s: %s:%d: %s\n", program, file, NR, what > "/dev/stderr"
+            failed = 1
+            exit 1
+        }
+        { sub(/\r$/, "") }
+        /^[ \t]*(#|$)/ { next }
+        !/^[ \t]*[a-z][a-z0-9.-]*[ \t]*=/ { bad("not a line `name = value`") }
+        {
+            name = $0
+            sub(/[ \t]*=.*/, "", name); sub(/^[ \t]*/, "", name)
+            value = $0
+            sub(/^[^=]*=[ \t]*/, "", value); sub(/[ \t]*$/, "", value)
+            if (name in seen && name !~ /\.stop(-token)?$/)
+                bad("\"" name "\" is given twice")
+            seen[name] = 1
+            print name " = " value
+        }
+        END { if (failed) exit 1 }' "$1"
+}
+
+# conf_get NAME DEFAULT: a value out of $conf.
+conf_get() {
+    printf '%s\n' "$conf" | awk -v name="$1" -v value="$2" '
+        index($0, name " = ") == 1 { value = substr($0, length(name) + 4) }
+        END { print value }'
+}
+
+# conf_options PREFIX [EXCEPT]: the lines `PREFIX.OPTION = VALUE` of $conf as options, quoted for eval, but those whose
+# OPTION is one of the words EXCEPT. yes and no are flags.
+conf_options() {
+    printf '%s\n' "$conf" | awk -v prefix="$1." -v except=" ${2:-} " -v q="'" '
+        index($0, prefix) == 1 {
+            name = substr($0, length(prefix) + 1)
+            sub(/ = .*/, "", name)
+            if (index(except, " " name " "))
+                next
+            value = substr($0, length(prefix) + length(name) + 4)
+            if (value == "yes")
+                word = "--" name
+            else if (value == "no")
+                word = "--no-" name
+            else
+                word = "--" name "=" value
+            gsub(q, q "\\" q q, word)
+            printf " %s%s%s", q, word, q
+        }'
+}
+
+# ---- stages ---------------------------------------------------------------------------------------------------------
+
+# quoted WORD...: the command as a line that a shell reads back.
+quoted() {
+    for word; do
+        case $word in
+        '' | *[!A-Za-z0-9_./:=,@%+-]*) printf "'%s' " "$(printf '%s' "$word" | sed "s/'/'\\\\''/g")" ;;
+        *) printf '%s ' "$word" ;;
+        esac
+    done | sed 's/ $//'
+    echo
+}
+
+# run OUT COMMAND...: runs it, unless OUT is there. The lock's descriptor is not handed down, so that the lock dies with
+# the pipeline: a tool that outlives it finishes its own output or none, and another run that makes the same bytes does
+# no harm.
+run() {
+    out=$1
+    shift
+    if [ -e "$out" ]; then
+        [ -z "$dry_run" ] || printf '# %s is there\n' "$out"
+        return 0
+    fi
+    if [ -n "$dry_run" ]; then
+        quoted "$@"
+        return 0
+    fi
+    started=$(date +%s)
+    if "$@" 9>&-; then
+        say "$out ($(($(date +%s) - started)) s)"
+    elif [ -e "$out" ]; then
+        say "$out was finished by another process"
+    else
+        die "stopped: $out could not be made; run again to go on from there"
+    fi
+}
+
+# stage OUT COMMAND...: a tool that writes the file -o OUT.
+stage() {
+    target=$1
+    shift
+    run "$target" "$@" -o "$target"
+}
+
+# measured METRICS OUT COMMAND...: the same with --metrics; a first try that failed leaves no line there.
+measured() {
+    metrics=$1
+    shift
+    [ -n "$dry_run" ] || [ -e "$1" ] || rm -f "$metrics"
+    stage "$@" --metrics "$metrics"
+}
+
+folder() {
+    [ -d "$1" ] || if [ -n "$dry_run" ]; then quoted mkdir -p "$1"; else mkdir -p "$1"; fi
+}
+
+# ---- the run folder -------------------------------------------------------------------------------------------------
+
+# lock_run RUN: for this process, until it ends in whatever way.
+lock_run() {
+    exec 9>>"$1/lock"
+    if ! flock -n 9; then
+        holder=$(cat "$1/lock")
+        die "$1 is locked: process ${holder:-of another user} is working on it"
+    fi
+    echo $$ >"$1/lock"
+}
+
+# keep_conf RUN IGNORED: stores $conf there at first; later refuses one that differs, but for names that match the
+# extended regular expression IGNORED.
+keep_conf() {
+    kept=$1/conf
+    if [ ! -e "$kept" ]; then
+        printf '%s\n' "$conf" >"$kept.tmp"
+        printf '%s  conf\n' "$(sha256sum <"$kept.tmp" | cut -d' ' -f1)" >"$kept.sha256"
+        mv "$kept.tmp" "$kept"
+        return
+    fi
+    (cd "$1" && sha256sum --status -c conf.sha256) || die "$kept was changed by hand: $1/conf.sha256 does not fit it"
+    grep -Ev "^($2) = " "$kept" >"$1/conf.old" || :
+    printf '%s\n' "$conf" | grep -Ev "^($2) = " >"$1/conf.new" || :
+    if ! cmp -s "$1/conf.old" "$1/conf.new"; then
+        diff "$1/conf.old" "$1/conf.new" | grep '^[<>]' >&2 || :
+        rm -f "$1/conf.old" "$1/conf.new"
+        die "$1 was begun with another conf (< then, > now): take another run folder, or undo the change"
+    fi
+    rm -f "$1/conf.old" "$1/conf.new"
+}
