@@ -64,17 +64,21 @@ static void store_key(const struct qkv *x, char *keys, int64_t slot, const void 
             memcpy(to + i * CPU_PANEL * 8, (const char *)k + i * 8, 8);
 }
 
-static void store_value(const struct qkv *x, char *values, int64_t slot, const float *v)
+/* v, of the act type, at every second place of a row of pairs. */
+static void store_value(const struct qkv *x, char *values, int64_t slot, const void *v)
 {
     const int64_t hd = x->s->head_dim;
 
-    for (int64_t i = 0; i < hd; i++) {
-        const size_t at = cpu_kv_value_at(slot, i);
+    for (int64_t k = 0; k < hd; k += CPU_PANEL) {
+        const int64_t n = MINT_MIN(CPU_PANEL, hd - k);
+        void *to = cpu_act_at(x->d, values, (int64_t)cpu_kv_value_at(slot, k));
 
         if (x->d->base.act_bytes == 2)
-            ((cpu_bf16 *)(void *)values)[at] = cpu_f32_to_bf16(v[i]);
+            for (int64_t i = 0; i < n; i++)
+                ((cpu_bf16 *)to)[2 * i] = ((const cpu_bf16 *)v)[k + i];
         else
-            ((float *)(void *)values)[at] = v[i];
+            for (int64_t i = 0; i < n; i++)
+                ((float *)to)[2 * i] = ((const float *)v)[k + i];
     }
 }
 
@@ -91,8 +95,10 @@ static void forward_row(const struct qkv *x, const struct work *w, int64_t t)
         turn(x, w, w->b, row, x->knorm);
         store_key(x, cpu_kv_keys(x->kv, x->layer, x->pages[t], h), slot, w->b);
     }
-    for (int32_t h = 0; h < s->kv_heads; h++, row += hd)
-        store_value(x, cpu_kv_values(x->kv, x->layer, x->pages[t], h), slot, row);
+    for (int32_t h = 0; h < s->kv_heads; h++, row += hd) {
+        cpu_to_act(x->d, w->b, row, hd);
+        store_value(x, cpu_kv_values(x->kv, x->layer, x->pages[t], h), slot, w->b);
+    }
 }
 
 static void forward(void *ctx, int64_t item, int thread)

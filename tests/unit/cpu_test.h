@@ -92,6 +92,15 @@ static UNUSED struct mint_dev *open_device(const char *isa, enum mint_precision 
     return d;
 }
 
+/* Scratch promises nothing: NaN. */
+static UNUSED void poison_scratch(struct mint_dev *d)
+{
+    for (int t = 0; t < d->threads; t++) {
+        memset(cpu_scratch(cpu_dev(d), t, (size_t)1 << 22), 0xff, (size_t)1 << 22);
+        memset(cpu_panel_scratch(cpu_dev(d), t, (size_t)1 << 20), 0xff, (size_t)1 << 20);
+    }
+}
+
 /* The names of the instruction sets that run here; portable is the last. NULL at the end. */
 static UNUSED const char *usable_isa(int i)
 {
@@ -108,6 +117,8 @@ static UNUSED void on_all_devices(enum mint_precision p, void (*fn)(struct mint_
     for (int i = 0; usable_isa(i); i++)
         for (int threads = 1; threads <= 2; threads++) {
             struct mint_dev *d = open_device(usable_isa(i), p, threads);
+            if (threads == 1)
+                poison_scratch(d);
             fn(d, ctx);
             cpu_close(d);
         }

@@ -435,6 +435,7 @@ static struct grads backward(struct mint_dev *d, const struct batch *b, struct m
                       .k = (size_t)(b->T * b->s.kv_heads * hd)};
     struct mint_seq seqs[8];
     int32_t pos[1024];
+    poison_scratch(d);
     g.dq = floats(g.q);
     g.dk = floats(g.k);
     g.dv = floats(g.k);
