@@ -53,7 +53,8 @@ static void sumsq_piece(void *ctx, int64_t item, int thread)
     x->part[item] = x->rows->sumsq(x->g + at, MINT_MIN(PIECE, x->n - at));
 }
 
-/* Squares of finite floats cannot overflow a double's sum, so the sum tells whether all are finite. */
+/* Squares of finite floats cannot overflow a double's sum, so the sum tells whether all are finite.
+ */
 int cpu_sumsq(struct mint_dev *d, double *out, bool *finite, const float *g, int64_t n,
               struct mint_err *err)
 {

@@ -43,11 +43,12 @@ struct state {
     int64_t pos[ITEM_ROWS]; /* of the row's query */
     int64_t at[ITEM_ROWS];  /* (token, head) number: place in q, out (times head_dim) and lse */
     float m[ITEM_ROWS], l[ITEM_ROWS];
-    void *q, *p;   /* act [n][ldq], act [CPU_TILE_ROWS][MINT_KV_PAGE] */
-    float *s, *o;  /* [CPU_TILE_ROWS][MINT_KV_PAGE], [n][padded] */
+    void *q, *p;  /* act [n][ldq], act [CPU_TILE_ROWS][MINT_KV_PAGE] */
+    float *s, *o; /* [CPU_TILE_ROWS][MINT_KV_PAGE], [n][padded] */
 };
 
-/* c[rows, 32 * panels] (+)= a times neighbouring panels, with next (or NULL) prefetched meanwhile. */
+/* c[rows, 32 * panels] (+)= a times neighbouring panels, with next (or NULL) prefetched meanwhile.
+ */
 static void multiply(const struct attention *x, const void *a, int64_t lda, int rows,
                      const void *panel, int64_t panel_elems, int panels, int64_t pairs, float *c,
                      int64_t ldc, bool first, const void *next)
@@ -251,8 +252,16 @@ int cpu_attention(struct mint_dev *d, void *out, float *lse, const void *q,
                   const struct mint_kv *kv, int32_t layer, const struct mint_attn_shape *s,
                   const struct mint_seq *seqs, int64_t nseqs, int64_t T, struct mint_err *err)
 {
-    struct attention x = {.d = cpu_dev(d), .out = out, .lse = lse, .q = q, .kv = kv, .layer = layer,
-                          .s = s, .seqs = seqs, .group = s->heads / s->kv_heads, .hd = s->head_dim,
+    struct attention x = {.d = cpu_dev(d),
+                          .out = out,
+                          .lse = lse,
+                          .q = q,
+                          .kv = kv,
+                          .layer = layer,
+                          .s = s,
+                          .seqs = seqs,
+                          .group = s->heads / s->kv_heads,
+                          .hd = s->head_dim,
                           .padded = cpu_kv_padded(s->head_dim)};
     const int64_t n = make_items(&x, nseqs, NULL);
 

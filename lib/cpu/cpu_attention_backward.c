@@ -11,8 +11,8 @@
 #include "cpu_ops.h"
 #include "rows.h"
 
-#define ROWS 64 /* rows at once; MINT_KV_PAGE * group is a multiple */
-#define KEYS MINT_KV_PAGE
+#define ROWS      64 /* rows at once; MINT_KV_PAGE * group is a multiple */
+#define KEYS      MINT_KV_PAGE
 #define TURNED_LD (ROWS + 32) /* not a power of two: the rows of a tile spread over the cache */
 
 struct backward {
@@ -33,16 +33,16 @@ struct work {
     const struct mint_seq *seq;
     int32_t head;
     int64_t rows, even, ld;
-    void *q, *g;             /* act [rows][ld]: queries, gradients of the output */
+    void *q, *g;               /* act [rows][ld]: queries, gradients of the output */
     void *q_panels, *g_panels; /* their panels over rows, by 32 dimensions [padded/32][even*32] */
-    float *lse, *delta;      /* [rows] */
-    float *dq;               /* [rows][padded] */
-    void *k_panels;          /* of one block: keys as panels over keys, by 32 dimensions */
-    void *v_panels;          /* of one block: values as panels over dimensions, by 32 keys */
-    float *dk, *dv;          /* [KEYS][padded] */
-    void *pt, *dst;          /* act [KEYS][TURNED_LD]: probabilities and score gradients, transposed */
-    void *ds;                /* act [CPU_TILE_ROWS][KEYS] */
-    float *s, *dp, *row;     /* [CPU_TILE_ROWS][KEYS] twice, [hd] */
+    float *lse, *delta;        /* [rows] */
+    float *dq;                 /* [rows][padded] */
+    void *k_panels;            /* of one block: keys as panels over keys, by 32 dimensions */
+    void *v_panels;            /* of one block: values as panels over dimensions, by 32 keys */
+    float *dk, *dv;            /* [KEYS][padded] */
+    void *pt, *dst;      /* act [KEYS][TURNED_LD]: probabilities and score gradients, transposed */
+    void *ds;            /* act [CPU_TILE_ROWS][KEYS] */
+    float *s, *dp, *row; /* [CPU_TILE_ROWS][KEYS] twice, [hd] */
 };
 
 static void tile(const struct backward *x, const void *a, int64_t lda, int rows, const void *panel,
@@ -179,9 +179,9 @@ static void score_tile(const struct work *w, int64_t b, const char *keys, int64_
         tile(x, g, w->ld, n, cpu_act_at(x->d, w->v_panels, k * x->hd), x->hd / 2, w->dp + k, KEYS,
              true);
     }
-    x->d->isa->rows->softmax_backward(cpu_act_at(x->d, w->pt, column),
-                                      cpu_act_at(x->d, w->dst, column), TURNED_LD, w->ds, act == 2,
-                                      w->s, w->dp, n, seen, x->s->scale, w->lse + r0, w->delta + r0);
+    x->d->isa->rows->softmax_backward(
+        cpu_act_at(x->d, w->pt, column), cpu_act_at(x->d, w->dst, column), TURNED_LD, w->ds,
+        act == 2, w->s, w->dp, n, seen, x->s->scale, w->lse + r0, w->delta + r0);
     for (int64_t k = 0; k < x->padded; k += CPU_PANEL)
         tile(x, w->ds, KEYS, n, cpu_act_at(x->d, w->k_panels, k * KEYS), KEYS / 2,
              w->dq + r0 * x->padded + k, x->padded, b == 0);
@@ -233,7 +233,8 @@ static void backward_block(const struct work *w, int64_t b)
 static void backward_item(void *ctx, int64_t item, int thread)
 {
     const struct backward *x = ctx;
-    struct work w = {.x = x, .seq = &x->seqs[item / x->s->kv_heads],
+    struct work w = {.x = x,
+                     .seq = &x->seqs[item / x->s->kv_heads],
                      .head = (int32_t)(item % x->s->kv_heads),
                      .ld = x->hd + 64 / (int64_t)x->d->base.act_bytes};
 
@@ -253,9 +254,20 @@ int cpu_attention_backward(struct mint_dev *d, float *dq, float *dk, float *dv, 
                            const struct mint_seq *seqs, int64_t nseqs, int64_t T,
                            struct mint_err *err)
 {
-    struct backward x = {.d = cpu_dev(d), .dq = dq, .dk = dk, .dv = dv, .dout = dout, .lse = lse,
-                         .out = out, .q = q, .kv = kv, .layer = layer, .s = s, .seqs = seqs,
-                         .group = s->heads / s->kv_heads, .hd = s->head_dim,
+    struct backward x = {.d = cpu_dev(d),
+                         .dq = dq,
+                         .dk = dk,
+                         .dv = dv,
+                         .dout = dout,
+                         .lse = lse,
+                         .out = out,
+                         .q = q,
+                         .kv = kv,
+                         .layer = layer,
+                         .s = s,
+                         .seqs = seqs,
+                         .group = s->heads / s->kv_heads,
+                         .hd = s->head_dim,
                          .padded = cpu_kv_padded(s->head_dim)};
 
     (void)T;

@@ -45,8 +45,15 @@ void cpu_head_begin(struct cpu_head *x, struct cpu_dev *d, const void *h, const 
 {
     struct prepare p = {x, h};
 
-    *x = (struct cpu_head){.d = d, .h = h, .ldh = w->K, .T = T, .V = w->N, .H = w->K, .w = w,
-                           .lora = lora && lora->a ? lora : NULL, .u = u,
+    *x = (struct cpu_head){.d = d,
+                           .h = h,
+                           .ldh = w->K,
+                           .T = T,
+                           .V = w->N,
+                           .H = w->K,
+                           .w = w,
+                           .lora = lora && lora->a ? lora : NULL,
+                           .u = u,
                            .chunks = (w->N + HEAD_CHUNK - 1) / HEAD_CHUNK};
     if ((size_t)w->K * d->base.act_bytes % 1024 == 0 && T > CPU_TILE_ROWS / 2) {
         x->ldh += 64 / (int64_t)d->base.act_bytes;
@@ -92,7 +99,7 @@ int64_t cpu_head_logits(const struct cpu_head *x, int thread, float *y, int64_t 
 struct logprob {
     struct cpu_head head;
     const int32_t *target;
-    struct cpu_chunk *chunks; /* [T][head.chunks] */
+    struct cpu_chunk *chunks;  /* [T][head.chunks] */
     float *lp, *entropy, *lse; /* lp holds the target's logit until the chunks are gathered */
 };
 
@@ -138,8 +145,8 @@ static void gather_item(void *ctx, int64_t item, int thread)
 }
 
 int cpu_logprob(struct mint_dev *dev, float *lp, float *entropy, float *lse, const void *h,
-                const struct mint_weight *head, const struct mint_lora *lora,
-                const int32_t *target, int64_t T, struct mint_err *err)
+                const struct mint_weight *head, const struct mint_lora *lora, const int32_t *target,
+                int64_t T, struct mint_err *err)
 {
     struct cpu_dev *d = cpu_dev(dev);
     struct logprob p = {.target = target, .lp = lp, .entropy = entropy, .lse = lse};

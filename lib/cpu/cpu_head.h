@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpu_head.h: the output head in pieces. Logits are made for HEAD_ROWS rows and HEAD_CHUNK columns at
- * a time, in scratch; a row's softmax is gathered from its chunks in ascending order. Op sample cuts
- * its rows into the same chunks, so that it finds the same bits.
+ * cpu_head.h: the output head in pieces. Logits are made for HEAD_ROWS rows and HEAD_CHUNK columns
+ * at a time, in scratch; a row's softmax is gathered from its chunks in ascending order. Op sample
+ * cuts its rows into the same chunks, so that it finds the same bits.
  */
 #ifndef MINT_CPU_HEAD_H
 #define MINT_CPU_HEAD_H
@@ -11,8 +11,8 @@
 #include "vmath.h"
 
 #define HEAD_CHUNK 1024
-#define HEAD_ROWS 192 /* whole tiles, and even: blocks of rows are cut between pairs */
-#define HEAD_LD (HEAD_CHUNK + 16) /* row stride of a block of logits: not a multiple of 4 KiB */
+#define HEAD_ROWS  192 /* whole tiles, and even: blocks of rows are cut between pairs */
+#define HEAD_LD    (HEAD_CHUNK + 16) /* row stride of a block of logits: not a multiple of 4 KiB */
 
 struct cpu_head {
     struct cpu_dev *d;
@@ -31,8 +31,8 @@ void cpu_head_end(struct cpu_head *x);
 
 /* Bytes of scratch that a block of logits needs: the block itself comes first. */
 size_t cpu_head_scratch_bytes(void);
-/* Logits of rows t0..t0+n-1, chunk c, at y (row stride HEAD_LD) in scratch of that size. Returns the
- * chunk's width. */
+/* Logits of rows t0..t0+n-1, chunk c, at y (row stride HEAD_LD) in scratch of that size. Returns
+ * the chunk's width. */
 int64_t cpu_head_logits(const struct cpu_head *x, int thread, float *y, int64_t t0, int64_t n,
                         int64_t c);
 

@@ -11,10 +11,10 @@
 
 #include <stdlib.h>
 
-#define GROUP 8         /* chunks whose gradient is in memory at once */
-#define SUPER_BLOCKS 4  /* blocks of rows at once */
-#define SUPER_ROWS (SUPER_BLOCKS * HEAD_ROWS)
-#define DX_COLS 64      /* columns of dh an item */
+#define GROUP        8 /* chunks whose gradient is in memory at once */
+#define SUPER_BLOCKS 4 /* blocks of rows at once */
+#define SUPER_ROWS   (SUPER_BLOCKS * HEAD_ROWS)
+#define DX_COLS      64 /* columns of dh an item */
 
 struct back {
     struct cpu_head head;
@@ -45,8 +45,7 @@ static void gradient_item(void *ctx, int64_t item, int thread)
     const int64_t cols = cpu_head_logits(x, thread, y, b->t0 + i0, n, c);
 
     for (int64_t i = 0; i < n; i++)
-        to_gradient(x,
-                    cpu_act_at(x->d, b->dy, (i0 + i) * b->lddy + (c - b->c0) * HEAD_CHUNK),
+        to_gradient(x, cpu_act_at(x->d, b->dy, (i0 + i) * b->lddy + (c - b->c0) * HEAD_CHUNK),
                     y + i * HEAD_LD, b->t0 + i0 + i, c, cols, b->dlp, b->lse, b->target);
 }
 
@@ -90,7 +89,11 @@ int cpu_head_backward(struct mint_dev *dev, float *dh, float *dlora_u, const flo
                       struct mint_err *err)
 {
     struct cpu_dev *d = cpu_dev(dev);
-    struct back b = {.dlp = dlp, .lse = lse, .target = target, .dh = dh, .du = dlora_u,
+    struct back b = {.dlp = dlp,
+                     .lse = lse,
+                     .target = target,
+                     .dh = dh,
+                     .du = dlora_u,
                      .lddy = GROUP * HEAD_CHUNK + 64};
     float *own_du = NULL;
 
@@ -143,14 +146,15 @@ static void pack_u(const struct cpu_head *x, char *panels, int64_t panel_elems)
 
     for (int64_t t = 0; t < x->T; t++)
         for (int64_t j = 0; j < r; j++) {
-            const int64_t at = j / CPU_PANEL * panel_elems + t / 2 * 2 * CPU_PANEL +
-                               j % CPU_PANEL * 2 + t % 2;
+            const int64_t at =
+                j / CPU_PANEL * panel_elems + t / 2 * 2 * CPU_PANEL + j % CPU_PANEL * 2 + t % 2;
 
             memcpy(panels + (size_t)at * act, cpu_act_at(x->d, x->u, t * r + j), act);
         }
 }
 
-/* [n][ld] act to [cols][HEAD_ROWS], n made even with zeros. Blocks of 16 keep both sides in cache. */
+/* [n][ld] act to [cols][HEAD_ROWS], n made even with zeros. Blocks of 16 keep both sides in cache.
+ */
 static void transpose(const struct cpu_dev *d, void *out, const void *in, int64_t n, int64_t cols)
 {
     for (int64_t j0 = 0; j0 < cols; j0 += 16)
@@ -194,8 +198,9 @@ static void lora_grad_item(void *ctx, int64_t c, int thread)
     const struct cpu_head *x = &g->head;
     const int64_t r = x->lora->rank, padded = (r + CPU_PANEL - 1) / CPU_PANEL * CPU_PANEL;
     const size_t block = (size_t)HEAD_ROWS * HEAD_LD * sizeof(float);
-    char *at = cpu_scratch(x->d, thread, cpu_head_scratch_bytes() + 2 * block +
-                                             (size_t)(HEAD_CHUNK * padded) * sizeof(float));
+    char *at = cpu_scratch(x->d, thread,
+                           cpu_head_scratch_bytes() + 2 * block +
+                               (size_t)(HEAD_CHUNK * padded) * sizeof(float));
     float *y = (float *)(void *)at;
     char *dy = at + cpu_head_scratch_bytes(), *turned = dy + block;
     float *sum = (float *)(void *)(turned + block);
@@ -223,7 +228,10 @@ int cpu_head_lora_grad(struct mint_dev *dev, float *db, const float *dlp, const 
 {
     struct cpu_dev *d = cpu_dev(dev);
     const int64_t r = lora->rank, panels = (r + CPU_PANEL - 1) / CPU_PANEL;
-    struct lora_grad g = {.dlp = dlp + row0, .lse = lse + row0, .target = target + row0, .db = db,
+    struct lora_grad g = {.dlp = dlp + row0,
+                          .lse = lse + row0,
+                          .target = target + row0,
+                          .db = db,
                           .panel_elems = (rows + rows % 2) * CPU_PANEL};
 
     (void)err;

@@ -36,8 +36,9 @@ int cpu_kv_new(struct mint_dev *d, struct mint_kv **out, int32_t layers, int32_t
     kv->page_bytes = mint_kv_page_bytes(d, layers, s);
     kv->data = cpu_big_alloc(MINT_MAX((size_t)pages * kv->page_bytes, (size_t)1));
     if (!kv->data) {
-        int rc = mint_fail(err, MINT_ENOMEM, "no memory for %d pages of %zu bytes of keys and values",
-                           (int)pages, kv->page_bytes);
+        int rc =
+            mint_fail(err, MINT_ENOMEM, "no memory for %d pages of %zu bytes of keys and values",
+                      (int)pages, kv->page_bytes);
 
         cpu_kv_free(d, kv);
         return rc;

@@ -51,7 +51,8 @@ int cpu_rmsnorm(struct mint_dev *d, void *out, const float *x, const float *w, f
 int cpu_rmsnorm_backward(struct mint_dev *d, float *dx, const float *dy, const float *x,
                          const float *w, float eps, int64_t T, int64_t H, struct mint_err *err)
 {
-    struct norm n = {.d = cpu_dev(d), .dx = dx, .dy = dy, .x = x, .w = w, .eps = eps, .T = T, .H = H};
+    struct norm n = {
+        .d = cpu_dev(d), .dx = dx, .dy = dy, .x = x, .w = w, .eps = eps, .T = T, .H = H};
 
     (void)err;
     cpu_parallel(cpu_dev(d), (T + GRAIN - 1) / GRAIN, backward, &n);

@@ -133,9 +133,20 @@ int cpu_qkv(struct mint_dev *d, void *q, struct mint_kv *kv, int32_t layer, cons
             const int32_t *pos, const int32_t *pages, const struct mint_attn_shape *s, int64_t T,
             struct mint_err *err)
 {
-    struct qkv x = {.d = cpu_dev(d), .out = q, .kv = kv, .layer = layer, .qkv = qkv, .qnorm = qnorm,
-                    .knorm = knorm, .eps = eps, .inv_freq = inv_freq, .pos = pos, .pages = pages,
-                    .s = s, .T = T, .grain = grain_of(T)};
+    struct qkv x = {.d = cpu_dev(d),
+                    .out = q,
+                    .kv = kv,
+                    .layer = layer,
+                    .qkv = qkv,
+                    .qnorm = qnorm,
+                    .knorm = knorm,
+                    .eps = eps,
+                    .inv_freq = inv_freq,
+                    .pos = pos,
+                    .pages = pages,
+                    .s = s,
+                    .T = T,
+                    .grain = grain_of(T)};
 
     (void)err;
     clear_new_pages(&x);
@@ -190,9 +201,20 @@ int cpu_qkv_backward(struct mint_dev *d, void *dqkv, const float *dq, const floa
                      float eps, const float *inv_freq, const int32_t *pos,
                      const struct mint_attn_shape *s, int64_t T, struct mint_err *err)
 {
-    struct qkv x = {.d = cpu_dev(d), .out = dqkv, .dq = dq, .dk = dk, .dv = dv, .qkv = qkv,
-                    .qnorm = qnorm, .knorm = knorm, .eps = eps, .inv_freq = inv_freq, .pos = pos,
-                    .s = s, .T = T, .grain = grain_of(T)};
+    struct qkv x = {.d = cpu_dev(d),
+                    .out = dqkv,
+                    .dq = dq,
+                    .dk = dk,
+                    .dv = dv,
+                    .qkv = qkv,
+                    .qnorm = qnorm,
+                    .knorm = knorm,
+                    .eps = eps,
+                    .inv_freq = inv_freq,
+                    .pos = pos,
+                    .s = s,
+                    .T = T,
+                    .grain = grain_of(T)};
 
     (void)err;
     cpu_parallel(x.d, (T + x.grain - 1) / x.grain, backward, &x);

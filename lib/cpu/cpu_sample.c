@@ -12,7 +12,8 @@
 #include <stdlib.h>
 
 #define BINS 1024
-#define MAX_BLOCK 64 /* the greatest of so many neighbours stands for them when top-k looks for a bound */
+#define MAX_BLOCK \
+    64 /* the greatest of so many neighbours stands for them when top-k looks for a bound */
 
 enum flaw { FINE, NOT_FINITE, NOTHING_TO_DRAW };
 
@@ -29,11 +30,11 @@ struct sample {
 struct row {
     const struct cpu_rows *rows;
     const float *x;
-    int64_t n;      /* ids below may be drawn */
-    float *y, *w;   /* (x - max) / temperature, e^y */
-    float *sums;    /* of w, by chunk */
-    double total;   /* of the kept ids */
-    int32_t *kept;  /* ascending */
+    int64_t n;     /* ids below may be drawn */
+    float *y, *w;  /* (x - max) / temperature, e^y */
+    float *sums;   /* of w, by chunk */
+    double total;  /* of the kept ids */
+    int32_t *kept; /* ascending */
     int64_t kept_n;
     int32_t *bin_ids;
     int32_t *count; /* [BINS] */
@@ -43,8 +44,8 @@ struct row {
 static struct row row_of(const struct sample *s, int thread, const float *x, int64_t n)
 {
     const size_t chunks = (size_t)(s->V + HEAD_CHUNK - 1) / HEAD_CHUNK, v = (size_t)s->V;
-    double *mass = cpu_scratch(s->d, thread, BINS * (sizeof(double) + sizeof(int32_t)) +
-                                                 (4 * v + chunks) * sizeof(float));
+    double *mass = cpu_scratch(
+        s->d, thread, BINS * (sizeof(double) + sizeof(int32_t)) + (4 * v + chunks) * sizeof(float));
     struct row r = {.rows = s->d->isa->rows, .x = x, .n = n, .mass = mass};
 
     r.count = (int32_t *)(void *)(mass + BINS);
@@ -134,7 +135,8 @@ static void cut_after(struct row *r, int32_t last)
     r->kept_n = n;
 }
 
-/* Of the kept ids, the first in order that are at least k or weigh at least mass, whichever comes first. */
+/* Of the kept ids, the first in order that are at least k or weigh at least mass, whichever comes
+ * first. */
 static void keep_first(struct row *r, int64_t k, double mass)
 {
     const float per_y = fill_bins(r);
@@ -335,14 +337,21 @@ static void sample_item(void *ctx, int64_t i, int thread)
 int cpu_sample(struct mint_dev *d, struct mint_drawn *out, const float *logits, int64_t ldl,
                const struct mint_draw *draws, int64_t S, int64_t V, struct mint_err *err)
 {
-    struct sample s = {.d = cpu_dev(d), .logits = logits, .ldl = ldl, .S = S, .V = V,
-                       .draws = draws, .out = out, .flaws = mint_xcalloc((size_t)S + 1, 1)};
+    struct sample s = {.d = cpu_dev(d),
+                       .logits = logits,
+                       .ldl = ldl,
+                       .S = S,
+                       .V = V,
+                       .draws = draws,
+                       .out = out,
+                       .flaws = mint_xcalloc((size_t)S + 1, 1)};
     int rc = 0;
 
     cpu_parallel(s.d, S, sample_item, &s);
     for (int64_t i = 0; i < S && rc == 0; i++)
         if (s.flaws[i] == NOT_FINITE)
-            rc = mint_fail(err, MINT_EDEVICE, "the logits of row %lld are not finite", (long long)i);
+            rc =
+                mint_fail(err, MINT_EDEVICE, "the logits of row %lld are not finite", (long long)i);
         else if (s.flaws[i] == NOTHING_TO_DRAW)
             rc = mint_fail(err, MINT_EDEVICE, "every token of row %lld has probability 0",
                            (long long)i);

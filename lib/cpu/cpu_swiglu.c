@@ -50,8 +50,8 @@ int cpu_swiglu(struct mint_dev *d, void *out, const float *gu, int64_t T, int64_
     return 0;
 }
 
-int cpu_swiglu_backward(struct mint_dev *d, void *dgu, const float *dout, const float *gu, int64_t T,
-                        int64_t F, struct mint_err *err)
+int cpu_swiglu_backward(struct mint_dev *d, void *dgu, const float *dout, const float *gu,
+                        int64_t T, int64_t F, struct mint_err *err)
 {
     struct swiglu s = {.d = cpu_dev(d), .out = dgu, .dout = dout, .gu = gu, .T = T, .F = F};
 

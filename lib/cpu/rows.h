@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rows.h: the row code of the CPU backend: everything that is not a matrix product. One plain source
- * (rows_body.h) is compiled once per instruction set (rows_portable.c, rows_avx2.c, ...), and every
- * compilation gives the same bits: sums run in 16 lanes (element i in lane i % 16, ascending) that
- * are folded 8, 4, 2, 1, and the functions are those of vmath.h. FTZ and DAZ are expected to be set
- * (cpu_parallel does). Outputs must not overlap inputs unless said. "act" outputs are bf16 where
- * bf16 is true, else float.
+ * rows.h: the row code of the CPU backend: everything that is not a matrix product. One plain
+ * source (rows_body.h) is compiled once per instruction set (rows_portable.c, rows_avx2.c, ...),
+ * and every compilation gives the same bits: sums run in 16 lanes (element i in lane i % 16,
+ * ascending) that are folded 8, 4, 2, 1, and the functions are those of vmath.h. FTZ and DAZ are
+ * expected to be set (cpu_parallel does). Outputs must not overlap inputs unless said. "act"
+ * outputs are bf16 where bf16 is true, else float.
  */
 #ifndef MINT_CPU_ROWS_H
 #define MINT_CPU_ROWS_H
@@ -48,10 +48,10 @@ struct cpu_rows {
                    bool inverse, int64_t half);
 
     /*
-     * One block of MINT_KV_PAGE keys of the online softmax, for rows rows: s (row stride MINT_KV_PAGE)
-     * the raw products, keys[i] how many keys row i may see (1..MINT_KV_PAGE). m, l: running maximum
-     * and sum (m = -inf, l = 0 at the start). p act[rows][MINT_KV_PAGE]: e^(s*scale - new m), 0 where
-     * masked. alpha[i]: what the row's output so far must be multiplied by.
+     * One block of MINT_KV_PAGE keys of the online softmax, for rows rows: s (row stride
+     * MINT_KV_PAGE) the raw products, keys[i] how many keys row i may see (1..MINT_KV_PAGE). m, l:
+     * running maximum and sum (m = -inf, l = 0 at the start). p act[rows][MINT_KV_PAGE]: e^(s*scale
+     * - new m), 0 where masked. alpha[i]: what the row's output so far must be multiplied by.
      */
     void (*softmax)(void *p, bool bf16, const float *s, int rows, const int *keys, float scale,
                     float *m, float *l, float *alpha);
@@ -74,7 +74,8 @@ struct cpu_rows {
     /* at0 + i for every x[i] >= least, ascending, to ids; returns how many. */
     int64_t (*at_least)(int32_t *ids, const float *x, int64_t n, float least, int32_t at0);
 
-    void (*adam)(float *p, float *m, float *v, const float *g, int64_t n, const struct mint_adam *a);
+    void (*adam)(float *p, float *m, float *v, const float *g, int64_t n,
+                 const struct mint_adam *a);
     double (*sumsq)(const float *x, int64_t n);
 };
 

@@ -15,7 +15,8 @@
 
 #define LANES 16
 #define BLOCK MINT_KV_PAGE
-#define PIECE 256 /* floats that stay in registers and the nearest cache between two loops; whole lanes */
+#define PIECE \
+    256 /* floats that stay in registers and the nearest cache between two loops; whole lanes */
 
 /* Sixteen lanes, in vectors of the machine's size. */
 #if defined __AVX512F__
@@ -336,8 +337,8 @@ static inline void put_column(void *out, bool bf16, int64_t ldt, int64_t i, cons
 }
 
 static void softmax_backward(void *pt, void *dst, int64_t ldt, void *ds, bool bf16, const float *s,
-                             const float *dp, int rows, const int *keys, float sc,
-                             const float *lse, const float *delta)
+                             const float *dp, int rows, const int *keys, float sc, const float *lse,
+                             const float *delta)
 {
     for (int i = 0; i < rows; i++) {
         const float *restrict x = s + (size_t)i * BLOCK, *restrict y = dp + (size_t)i * BLOCK;

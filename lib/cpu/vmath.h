@@ -2,9 +2,9 @@
 /*
  * vmath.h: exp, log, fused multiply-add and sin/cos of the row code, from IEEE operations alone, so
  * that a value has the same bits whatever the compiler, the C library and the instruction set. All
- * are free of branches, so that a plain loop over them is vectorised. Errors: exp and log below 1 ulp
- * over their whole range (tests/unit/test_vmath.c measures them), sin and cos correctly
- * rounded but for rare ties. Pure functions.
+ * are free of branches, so that a plain loop over them is vectorised. Errors: exp and log below 1
+ * ulp over their whole range (tests/unit/test_vmath.c measures them), sin and cos correctly rounded
+ * but for rare ties. Pure functions.
  */
 #ifndef MINT_CPU_VMATH_H
 #define MINT_CPU_VMATH_H
@@ -102,7 +102,8 @@ static inline void cpu_sincos(float a, float *c, float *s)
     const double big = 6755399441055744.0; /* 1.5 * 2^52 */
     union cpu_dbits t = {.d = (double)a * 0.63661977236758134 + big};
     double n = t.d - big;
-    double r = (((double)a - n * 0x1.921fb544p+0) - n * 0x1.0b4611a6p-34) - n * 0x1.3198a2e037073p-69;
+    double r =
+        (((double)a - n * 0x1.921fb544p+0) - n * 0x1.0b4611a6p-34) - n * 0x1.3198a2e037073p-69;
     double z = r * r, p, q, u, v;
 
     /* The Taylor series; the terms left out are below 5e-17 for |r| <= pi/4. */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ops qkv, attention and their backwards: against plain double code on odd shapes, gradients against
- * central differences of that code, and the same bits for a query alone and in any batch, with
- * shared pages and with pages full of NaN from a former life, for 1 and 2 threads and every
+ * Ops qkv, attention and their backwards: against plain double code on odd shapes, gradients
+ * against central differences of that code, and the same bits for a query alone and in any batch,
+ * with shared pages and with pages full of NaN from a former life, for 1 and 2 threads and every
  * instruction set.
  */
 #include "cpu_test.h"
 
 #include "cpu/cpu_kv.h"
 
-#define PAGE MINT_KV_PAGE
+#define PAGE  MINT_KV_PAGE
 #define LAYER 1 /* of two */
 #define PAGES 48
-#define EPS 1e-6f
+#define EPS   1e-6f
 
 static const struct shape {
     int32_t heads, kv_heads, head_dim;
@@ -89,8 +89,8 @@ static struct mint_kv *poisoned_kv(struct mint_dev *d, const struct mint_attn_sh
     return kv;
 }
 
-/* One call of both ops: rows at..at+rows-1 of each of n sequences, in the given order. Results go to
- * the sequences' places in out [T, heads*hd] and lse [T, heads]. */
+/* One call of both ops: rows at..at+rows-1 of each of n sequences, in the given order. Results go
+ * to the sequences' places in out [T, heads*hd] and lse [T, heads]. */
 struct call {
     int n;
     int seq[8];
@@ -138,7 +138,8 @@ static void run_call(struct mint_dev *d, const struct batch *b, struct mint_kv *
     }
     struct result r = result_new(d, b, T);
     assert_int_equal(cpu_qkv(d, r.q, kv, LAYER, qkv, b->qnorm, b->knorm, EPS, b->inv_freq, pos,
-                             pages, &b->s, T, NULL), 0);
+                             pages, &b->s, T, NULL),
+                     0);
     assert_int_equal(cpu_attention(d, r.out, r.lse, r.q, kv, LAYER, &b->s, seqs, c->n, T, NULL), 0);
     check_guards(r.q, r.act);
     check_guards(r.out, r.act);
@@ -146,7 +147,8 @@ static void run_call(struct mint_dev *d, const struct batch *b, struct mint_kv *
     for (int i = 0; i < c->n; i++) {
         const int64_t to = b->start[c->seq[i]] + c->at[i], from = seqs[i].row0, n = seqs[i].rows;
         const size_t row = (size_t)(b->s.heads * b->s.head_dim) * d->act_bytes;
-        memcpy((char *)all->q + (size_t)to * row, (char *)r.q + (size_t)from * row, (size_t)n * row);
+        memcpy((char *)all->q + (size_t)to * row, (char *)r.q + (size_t)from * row,
+               (size_t)n * row);
         memcpy((char *)all->out + (size_t)to * row, (char *)r.out + (size_t)from * row,
                (size_t)n * row);
         memcpy(all->lse + to * b->s.heads, r.lse + from * b->s.heads,
@@ -205,7 +207,8 @@ static void ref_forward(const struct mint_dev *d, const struct batch *b, const d
             for (int64_t h = 0; h < H; h++)
                 ref_head(d, b, q + (t * H + h) * hd, qkv + t * b->width + h * hd, b->qnorm, p);
             for (int64_t h = 0; h < K; h++)
-                ref_head(d, b, k + (t * K + h) * hd, qkv + t * b->width + (H + h) * hd, b->knorm, p);
+                ref_head(d, b, k + (t * K + h) * hd, qkv + t * b->width + (H + h) * hd, b->knorm,
+                         p);
         }
     for (int64_t i = 0; i < b->n; i++)
         for (int64_t p = 0; p < b->rows[i]; p++)
@@ -328,7 +331,8 @@ static void a_query_has_the_same_bits_alone(void **unused)
     for (size_t i = 0; i < MINT_ARRAY_LEN(shapes); i++)
         for (int p = 0; p < 2; p++)
             for (int step = 1; step < 40; step += 36) {
-                struct mint_dev *d = open_device(usable_isa(0), (enum mint_precision)p, 1 + step % 2);
+                struct mint_dev *d =
+                    open_device(usable_isa(0), (enum mint_precision)p, 1 + step % 2);
                 struct batch b;
                 batch_new(&b, &shapes[i]);
                 struct mint_kv *kv = poisoned_kv(d, &b.s), *kv2 = poisoned_kv(d, &b.s);
@@ -407,8 +411,9 @@ static void nothing_to_do(void **unused)
     struct mint_err err;
     char nothing[8];
     (void)unused;
-    assert_int_equal(cpu_qkv(d, nothing, kv, 0, (float *)(void *)nothing, NULL, NULL, EPS, NULL, NULL,
-                             NULL, &s, 0, NULL), 0);
+    assert_int_equal(cpu_qkv(d, nothing, kv, 0, (float *)(void *)nothing, NULL, NULL, EPS, NULL,
+                             NULL, NULL, &s, 0, NULL),
+                     0);
     assert_int_equal(cpu_attention(d, nothing, NULL, nothing, kv, 0, &s, NULL, 0, 0, NULL), 0);
     assert_int_equal(cpu_attention(d, nothing, NULL, nothing, kv, 0, &s, &empty, 1, 0, NULL), 0);
     assert_int_equal(cpu_kv_new(d, &none, 1, 1, &odd, &err), -1);
@@ -431,7 +436,8 @@ static struct grads backward(struct mint_dev *d, const struct batch *b, struct m
                              const struct result *r, const float *dout)
 {
     const int64_t hd = b->s.head_dim;
-    struct grads g = {.n = (size_t)(b->T * b->width), .q = (size_t)(b->T * b->s.heads * hd),
+    struct grads g = {.n = (size_t)(b->T * b->width),
+                      .q = (size_t)(b->T * b->s.heads * hd),
                       .k = (size_t)(b->T * b->s.kv_heads * hd)};
     struct mint_seq seqs[8];
     int32_t pos[1024];
@@ -445,10 +451,12 @@ static struct grads backward(struct mint_dev *d, const struct batch *b, struct m
         for (int64_t j = 0; j < b->rows[i]; j++)
             pos[b->start[i] + j] = (int32_t)j;
     }
-    assert_int_equal(cpu_attention_backward(d, g.dq, g.dk, g.dv, dout, r->out, r->lse, r->q, kv, LAYER,
-                                            &b->s, seqs, b->n, b->T, NULL), 0);
+    assert_int_equal(cpu_attention_backward(d, g.dq, g.dk, g.dv, dout, r->out, r->lse, r->q, kv,
+                                            LAYER, &b->s, seqs, b->n, b->T, NULL),
+                     0);
     assert_int_equal(cpu_qkv_backward(d, g.dqkv, g.dq, g.dk, g.dv, b->qkv, b->qnorm, b->knorm, EPS,
-                                      b->inv_freq, pos, &b->s, b->T, NULL), 0);
+                                      b->inv_freq, pos, &b->s, b->T, NULL),
+                     0);
     check_guards(g.dq, g.q * 4);
     check_guards(g.dk, g.k * 4);
     check_guards(g.dv, g.k * 4);
@@ -500,7 +508,8 @@ static void central_differences(struct gradient_case *c)
     free(out);
 }
 
-/* bf16: the error over all checked elements, since single small ones drown in the rounding of large terms. */
+/* bf16: the error over all checked elements, since single small ones drown in the rounding of large
+ * terms. */
 static void check_gradient(const struct mint_dev *d, const struct gradient_case *c)
 {
     double error = 0.0, size = 0.0;

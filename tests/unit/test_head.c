@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The output head: log-probabilities, entropy and their gradients against plain double code, with and
- * without LoRA, vocabularies around the chunk size; rows that do not see each other; the same bits
- * from op linear + sample as from logprob, for every instruction set and 1 and 2 threads.
+ * The output head: log-probabilities, entropy and their gradients against plain double code, with
+ * and without LoRA, vocabularies around the chunk size; rows that do not see each other; the same
+ * bits from op linear + sample as from logprob, for every instruction set and 1 and 2 threads.
  */
 #include "cpu_test.h"
 
@@ -79,8 +79,10 @@ static struct on_device upload(struct mint_dev *d, const struct head *x, bool pa
     struct on_device o = {0};
     assert_int_equal(cpu_weight_new(d, &o.w, x->w, MINT_F32, c->V, c->H, false, packed, NULL), 0);
     if (c->r) {
-        assert_int_equal(cpu_weight_new(d, &o.a, x->a, MINT_F32, c->r, c->H, false, false, NULL), 0);
-        assert_int_equal(cpu_weight_new(d, &o.b, x->b, MINT_F32, c->V, c->r, false, packed, NULL), 0);
+        assert_int_equal(cpu_weight_new(d, &o.a, x->a, MINT_F32, c->r, c->H, false, false, NULL),
+                         0);
+        assert_int_equal(cpu_weight_new(d, &o.b, x->b, MINT_F32, c->V, c->r, false, packed, NULL),
+                         0);
     }
     o.lora = (struct mint_lora){o.a, o.b, c->r, c->scale};
     o.h = guarded((size_t)(c->T * c->H) * d->act_bytes);
@@ -224,13 +226,15 @@ static void sampled_bits_are_logprobs_bits(void **unused)
             for (int t = 0; t < T; t++)
                 draws[t] = (struct mint_draw){t % 3 ? 0.8f : 1.0f, t % 2 ? 0.9f : 1.0f, t % 4 * 5,
                                               (float)t / 20, 0};
-            assert_int_equal(cpu_linear(d, logits, ld, o.h, o.w, NULL, x.c.r ? &o.lora : NULL, NULL, T,
-                                        NULL), 0);
+            assert_int_equal(
+                cpu_linear(d, logits, ld, o.h, o.w, NULL, x.c.r ? &o.lora : NULL, NULL, T, NULL),
+                0);
             assert_int_equal(cpu_sample(d, drawn, logits, ld, draws, T, V, NULL), 0);
             for (int t = 0; t < T; t++)
                 ids[t] = drawn[t].id;
-            assert_int_equal(cpu_logprob(d, lp, NULL, NULL, o2.h, o2.w, x.c.r ? &o2.lora : NULL, ids, T,
-                                         NULL), 0);
+            assert_int_equal(
+                cpu_logprob(d, lp, NULL, NULL, o2.h, o2.w, x.c.r ? &o2.lora : NULL, ids, T, NULL),
+                0);
             for (int t = 0; t < T; t++)
                 check_same("logprob", &lp[t], &drawn[t].logprob, sizeof *lp);
             guarded_free(logits);
@@ -283,7 +287,8 @@ static void check_gradients(const struct backward_case *f, bool bf16, int64_t ro
     const struct head *x = f->x;
     const struct head_case *c = &x->c;
     const int64_t V = c->V, H = c->H, r = c->r;
-    double *y = mint_xcalloc((size_t)V, sizeof *y), *db = mint_xcalloc((size_t)(V * r) + 1, sizeof *db);
+    double *y = mint_xcalloc((size_t)V, sizeof *y),
+           *db = mint_xcalloc((size_t)(V * r) + 1, sizeof *db);
     struct error eh = {0, 0}, eu = {0, 0}, eb = {0, 0};
     for (int64_t t = 0; t < c->T; t++) {
         double du[64] = {0};
@@ -329,15 +334,17 @@ static void backward_on(struct mint_dev *d, void *ctx)
     const int64_t row0 = c->T / 3, rows = c->T - row0;
     struct on_device o = upload(d, x, false);
     const struct mint_lora *lora = c->r ? &o.lora : NULL;
-    struct backward_case got = {.x = x, .have = true, .dh = floats(nh), .du = floats(nu),
-                                .db = floats(nb)};
+    struct backward_case got = {
+        .x = x, .have = true, .dh = floats(nh), .du = floats(nu), .db = floats(nb)};
     float *lp = floats((size_t)c->T), *lse = floats((size_t)c->T);
     assert_int_equal(cpu_logprob(d, lp, NULL, lse, o.h, o.w, lora, x->target, c->T, NULL), 0);
     assert_int_equal(cpu_head_backward(d, got.dh, lora ? got.du : NULL, x->dlp, lse, o.h, o.w, lora,
-                                       x->target, c->T, NULL), 0);
+                                       x->target, c->T, NULL),
+                     0);
     if (lora)
         assert_int_equal(cpu_head_lora_grad(d, got.db, x->dlp, lse, o.h, NULL, o.w, lora, x->target,
-                                            row0, rows, NULL), 0);
+                                            row0, rows, NULL),
+                         0);
     check_guards(got.dh, nh * sizeof(float));
     check_guards(got.du, nu * sizeof(float));
     check_guards(got.db, nb * sizeof(float));
@@ -372,7 +379,8 @@ static void gradients_are_right_and_the_same_everywhere(void **unused)
         }
 }
 
-/* The formulas themselves: dlp-weighted sum of log-probabilities by central differences in double. */
+/* The formulas themselves: dlp-weighted sum of log-probabilities by central differences in double.
+ */
 static void formulas_are_the_slopes(void **unused)
 {
     struct head x = head_new(&cases[1], false);
@@ -410,16 +418,17 @@ static void rows_do_not_see_each_other(void **unused)
         float *dh = floats((size_t)(c->T * c->H)), *du = floats((size_t)(c->T * c->r));
         float one[4], *dh1 = floats((size_t)c->H), *du1 = floats((size_t)c->r);
         assert_int_equal(cpu_logprob(d, lp, NULL, lse, o.h, o.w, &o.lora, x.target, c->T, NULL), 0);
-        assert_int_equal(cpu_head_backward(d, dh, du, x.dlp, lse, o.h, o.w, &o.lora, x.target, c->T,
-                                           NULL), 0);
+        assert_int_equal(
+            cpu_head_backward(d, dh, du, x.dlp, lse, o.h, o.w, &o.lora, x.target, c->T, NULL), 0);
         for (int64_t t = 0; t < c->T; t += 37) {
             const void *h = (char *)o.h + (size_t)(t * c->H) * d->act_bytes;
-            assert_int_equal(cpu_logprob(d, one, NULL, one + 1, h, o.w, &o.lora, x.target + t, 1, NULL),
-                             0);
+            assert_int_equal(
+                cpu_logprob(d, one, NULL, one + 1, h, o.w, &o.lora, x.target + t, 1, NULL), 0);
             check_same("lp", one, lp + t, sizeof *lp);
             check_same("lse", one + 1, lse + t, sizeof *lse);
             assert_int_equal(cpu_head_backward(d, dh1, du1, x.dlp + t, lse + t, h, o.w, &o.lora,
-                                               x.target + t, 1, NULL), 0);
+                                               x.target + t, 1, NULL),
+                             0);
             check_same("dh", dh1, dh + t * c->H, (size_t)c->H * sizeof *dh);
             check_same("du", du1, du + t * c->r, (size_t)c->r * sizeof *du);
         }
@@ -435,7 +444,8 @@ static void rows_do_not_see_each_other(void **unused)
     }
 }
 
-/* db of rows in the middle of a batch is that of the same rows alone; given u or not; no rows: 0. */
+/* db of rows in the middle of a batch is that of the same rows alone; given u or not; no rows: 0.
+ */
 static void lora_gradient_of_a_part(void **unused)
 {
     (void)unused;
@@ -445,18 +455,20 @@ static void lora_gradient_of_a_part(void **unused)
         const struct head_case *c = &x.c;
         const size_t n = (size_t)(c->V * c->r), row = (size_t)c->H * d->act_bytes;
         struct on_device o = upload(d, &x, false);
-        float *lp = floats((size_t)c->T), *lse = floats((size_t)c->T), *y = floats((size_t)(c->T * c->V));
+        float *lp = floats((size_t)c->T), *lse = floats((size_t)c->T),
+              *y = floats((size_t)(c->T * c->V));
         float *db = floats(n), *db2 = floats(n);
         void *u = guarded((size_t)(c->T * c->r) * d->act_bytes);
         assert_int_equal(cpu_logprob(d, lp, NULL, lse, o.h, o.w, &o.lora, x.target, c->T, NULL), 0);
         assert_int_equal(cpu_linear(d, y, c->V, o.h, o.w, NULL, &o.lora, u, c->T, NULL), 0);
-        assert_int_equal(cpu_head_lora_grad(d, db, x.dlp, lse, o.h, u, o.w, &o.lora, x.target, 3, 7,
-                                            NULL), 0);
+        assert_int_equal(
+            cpu_head_lora_grad(d, db, x.dlp, lse, o.h, u, o.w, &o.lora, x.target, 3, 7, NULL), 0);
         assert_int_equal(cpu_head_lora_grad(d, db2, x.dlp + 3, lse + 3, (char *)o.h + 3 * row, NULL,
-                                            o.w, &o.lora, x.target + 3, 0, 7, NULL), 0);
+                                            o.w, &o.lora, x.target + 3, 0, 7, NULL),
+                         0);
         check_same("db", db, db2, n * sizeof *db);
-        assert_int_equal(cpu_head_lora_grad(d, db, x.dlp, lse, o.h, u, o.w, &o.lora, x.target, 3, 0,
-                                            NULL), 0);
+        assert_int_equal(
+            cpu_head_lora_grad(d, db, x.dlp, lse, o.h, u, o.w, &o.lora, x.target, 3, 0, NULL), 0);
         for (size_t i = 0; i < n; i++)
             assert_true(db[i] == 0.0f);
         check_guards(db, n * sizeof *db);
@@ -479,7 +491,8 @@ static void no_rows(void **unused)
     struct on_device o = upload(d, &x, false);
     (void)unused;
     assert_int_equal(cpu_logprob(d, NULL, NULL, NULL, o.h, o.w, NULL, x.target, 0, NULL), 0);
-    assert_int_equal(cpu_head_backward(d, NULL, NULL, NULL, NULL, o.h, o.w, NULL, x.target, 0, NULL), 0);
+    assert_int_equal(
+        cpu_head_backward(d, NULL, NULL, NULL, NULL, o.h, o.w, NULL, x.target, 0, NULL), 0);
     unload(d, &o);
     head_free(&x);
     cpu_close(d);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The row operations of the CPU backend (embedding, RMS norm, SwiGLU, Adam, sum of squares) against plain
- * double code: odd sizes, guarded outputs that begin as NaN, gradients against central differences,
- * the same bits on every instruction set, with 1 and 2 threads and wherever a row stands.
+ * The row operations of the CPU backend (embedding, RMS norm, SwiGLU, Adam, sum of squares) against
+ * plain double code: odd sizes, guarded outputs that begin as NaN, gradients against central
+ * differences, the same bits on every instruction set, with 1 and 2 threads and wherever a row
+ * stands.
  */
 #include "cpu_test.h"
 
@@ -174,7 +175,8 @@ static void swiglu_back_on(struct mint_dev *d, void *ctx)
     assert_int_equal(cpu_swiglu_backward(d, out, c->y, c->x, c->T, c->H, NULL), 0);
     for (int64_t i = 0; i < c->T * c->H && !c->want; i++) {
         const int64_t at = i / c->H * 2 * c->H + i % c->H;
-        const double g = (double)c->x[at], u = (double)c->x[at + c->H], y = (double)c->y[i], h = 1e-5;
+        const double g = (double)c->x[at], u = (double)c->x[at + c->H], y = (double)c->y[i],
+                     h = 1e-5;
         const double dg = y * (ref_swiglu(g + h, u) - ref_swiglu(g - h, u)) / (2 * h);
         const double du = y * ref_swiglu(g, 1.0), rel = d->act_bytes == 2 ? 0x1.01p-8 : 1e-5;
         check_close("dg", (double)act_get(d, out, at), dg, fabs(dg) * rel + 1e-6);
@@ -262,16 +264,18 @@ static void adam_on(struct mint_dev *d, void *ctx)
     for (int k = 0; k < 3; k++) {
         v[k] = floats((size_t)s->n);
         for (int64_t i = 0; i < s->n; i++)
-            v[k][i] = k == 0 ? (float)(i % 13) - 6.0f : k == 1 ? s->g[i] / 8 : s->g[i] * s->g[i] / 4;
+            v[k][i] = k == 0   ? (float)(i % 13) - 6.0f
+                      : k == 1 ? s->g[i] / 8
+                               : s->g[i] * s->g[i] / 4;
     }
     for (int64_t i = 0; i < s->n && !s->want[0]; i++) {
         const struct mint_adam *a = &s->a;
         const double g = (double)s->g[i] * (double)a->grad_scale;
         const double m = (double)a->beta1 * (double)v[1][i] + (1 - (double)a->beta1) * g;
         const double u = (double)a->beta2 * (double)v[2][i] + (1 - (double)a->beta2) * g * g;
-        const double p = (double)v[0][i] * (1 - (double)a->lr * (double)a->weight_decay) -
-                         (double)a->lr * (m / (double)a->bias1) /
-                             (sqrt(u / (double)a->bias2) + (double)a->eps);
+        const double p =
+            (double)v[0][i] * (1 - (double)a->lr * (double)a->weight_decay) -
+            (double)a->lr * (m / (double)a->bias1) / (sqrt(u / (double)a->bias2) + (double)a->eps);
         float one[3] = {v[0][i], v[1][i], v[2][i]};
         assert_int_equal(cpu_adam(d, &one[0], &one[1], &one[2], &s->g[i], 1, a, NULL), 0);
         check_close("p", (double)one[0], p, 1e-6 * fabs(p) + 1e-7);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Op sample against a plain one that sorts everything, over temperatures, top-k, top-p, ties and vocabulary
- * limits; frequencies against probabilities; the same draw everywhere; logits that are not numbers.
+ * Op sample against a plain one that sorts everything, over temperatures, top-k, top-p, ties and
+ * vocabulary limits; frequencies against probabilities; the same draw everywhere; logits that are
+ * not numbers.
  */
 #include "cpu_test.h"
 
@@ -39,7 +40,8 @@ static struct oracle oracle_new(const float *x, int64_t V, const struct mint_dra
     qsort(ids, (size_t)n, sizeof *ids, greater_then_lower_id);
     const int64_t k = a->top_k > 0 ? MINT_MIN((int64_t)a->top_k, n) : n;
     for (int64_t i = 0; i < k; i++)
-        total += o.p[ids[i]] = exp(((double)x[ids[i]] - (double)x[ids[0]]) / (double)a->temperature);
+        total += o.p[ids[i]] =
+            exp(((double)x[ids[i]] - (double)x[ids[0]]) / (double)a->temperature);
     for (o.kept = 0; o.kept < k; o.kept++) {
         if (o.kept && a->top_p < 1.0f && sum >= (double)a->top_p * total)
             break;
@@ -58,7 +60,8 @@ static struct oracle oracle_new(const float *x, int64_t V, const struct mint_dra
 }
 
 /* id is the first whose cumulated probability exceeds u, but for rounding. */
-static void check_draw(const struct oracle *o, const struct mint_draw *a, const struct mint_drawn *d)
+static void check_draw(const struct oracle *o, const struct mint_draw *a,
+                       const struct mint_drawn *d)
 {
     double below = 0.0;
     for (int32_t i = 0; i < d->id; i++)
@@ -71,7 +74,8 @@ static void check_draw(const struct oracle *o, const struct mint_draw *a, const 
     if (!(below <= (double)a->u + 2e-6 && below + o->p[d->id] >= (double)a->u - 2e-6))
         fail_msg("id %d covers %.9g to %.9g, u is %.9g", (int)d->id, below, below + o->p[d->id],
                  (double)a->u);
-    check_close("behavior", (double)d->behavior, log(o->p[d->id]), 2e-5 * (1 + fabs(log(o->p[d->id]))));
+    check_close("behavior", (double)d->behavior, log(o->p[d->id]),
+                2e-5 * (1 + fabs(log(o->p[d->id]))));
 }
 
 /* --- logits of several characters */
@@ -128,7 +132,8 @@ static void sample_on(struct mint_dev *d, void *ctx)
 static void draws_are_those_of_a_sort(void **unused)
 {
     static const int64_t sizes[] = {1, 2, 63, 64, 65, 1023, 2051};
-    static const float temperatures[] = {1.0f, 0.7f, 0.05f, 5.0f, 1e-20f}, ps[] = {1.0f, 0.95f, 0.5f, 1e-3f, 0.0f};
+    static const float temperatures[] = {1.0f, 0.7f, 0.05f, 5.0f, 1e-20f},
+                       ps[] = {1.0f, 0.95f, 0.5f, 1e-3f, 0.0f};
     static const int32_t ks[] = {-1, 1, 2, 40, 1000};
     (void)unused;
     for (size_t s = 0; s < MINT_ARRAY_LEN(sizes); s++)
@@ -140,7 +145,9 @@ static void draws_are_those_of_a_sort(void **unused)
             for (int i = 0; i < 125; i++) {
                 float u = (float)(random_bits() >> 40) * 0x1p-24f;
                 draws[i] = (struct mint_draw){temperatures[i % 5], ps[i / 5 % 5], ks[i / 25 % 5],
-                                              i % 11 == 0 ? 0.0f : i % 11 == 1 ? 1.0f - 0x1p-24f : u,
+                                              i % 11 == 0   ? 0.0f
+                                              : i % 11 == 1 ? 1.0f - 0x1p-24f
+                                                            : u,
                                               i % 4 == 3 ? (int32_t)(V - V / 3) : 0};
                 memcpy(many + i * V, x, (size_t)V * sizeof *x);
             }
@@ -175,7 +182,8 @@ static void greedy_takes_the_first_of_the_greatest(void **unused)
     double sum = 0.0;
     for (int i = 0; i < 2100; i++)
         sum += exp((double)x[i] - 10.0);
-    check_close("logprob", (double)out.logprob, -0.5 - log(sum), 1e-6); /* of all rows, padding too */
+    check_close("logprob", (double)out.logprob, -0.5 - log(sum),
+                1e-6); /* of all rows, padding too */
     cpu_close(d);
 }
 
@@ -187,7 +195,8 @@ static void behavior_is_policy_when_nothing_is_changed(void **unused)
     struct mint_dev *d = open_device(usable_isa(0), MINT_PRECISION_BF16, 1);
     (void)unused;
     for (int i = 0; i < 50; i++) {
-        struct mint_draw draw = {1.0f, 1.0f, i % 2 ? -1 : (int32_t)V, (float)i / 50, i % 3 ? 0 : (int32_t)V};
+        struct mint_draw draw = {1.0f, 1.0f, i % 2 ? -1 : (int32_t)V, (float)i / 50,
+                                 i % 3 ? 0 : (int32_t)V};
         struct mint_drawn out;
         assert_int_equal(cpu_sample(d, &out, x, V, &draw, 1, V, NULL), 0);
         check_same("behavior", &out.behavior, &out.logprob, sizeof(float));
@@ -226,19 +235,20 @@ static void large_vocabulary(void **unused)
 {
     const int64_t V = 151936;
     static const struct mint_draw draws[] = {
-        {1.0f, 1.0f, -1, 0.7f, 151669}, {0.8f, 0.95f, -1, 0.3f, 151669}, {1.0f, 0.9f, 50, 0.9999f, 0},
-        {2.5f, 0.999f, 3000, 0.5f, 0},  {1.0f, 1.0f, 20, 0.1f, 0},       {100.0f, 0.5f, -1, 0.2f, 0},
+        {1.0f, 1.0f, -1, 0.7f, 151669}, {0.8f, 0.95f, -1, 0.3f, 151669},
+        {1.0f, 0.9f, 50, 0.9999f, 0},   {2.5f, 0.999f, 3000, 0.5f, 0},
+        {1.0f, 1.0f, 20, 0.1f, 0},      {100.0f, 0.5f, -1, 0.2f, 0},
     };
     (void)unused;
     for (int kind = 0; kind < KINDS; kind++) {
         float *x = logits_of((enum kind)kind, V);
-        struct sample_case c = {.V = V, .S = MINT_ARRAY_LEN(draws), .ldl = 0, .logits = x,
-                                .draws = draws};
+        struct sample_case c = {
+            .V = V, .S = MINT_ARRAY_LEN(draws), .ldl = 0, .logits = x, .draws = draws};
         struct mint_dev *d = open_device(usable_isa(0), MINT_PRECISION_BF16, 2);
         sample_on(d, &c);
         for (size_t i = 0; i < MINT_ARRAY_LEN(draws); i++) {
-            struct sample_case one = {.V = V, .S = 1, .ldl = V, .logits = x, .draws = &draws[i],
-                                      .want = &c.want[i]};
+            struct sample_case one = {
+                .V = V, .S = 1, .ldl = V, .logits = x, .draws = &draws[i], .want = &c.want[i]};
             struct mint_drawn out;
             struct oracle o = oracle_new(x, V, &draws[i]);
             check_draw(&o, &draws[i], &c.want[i]);

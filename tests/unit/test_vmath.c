@@ -122,7 +122,8 @@ static void log_of_special_values(void **unused)
     assert_true(isnan(cpu_log(NAN)));
 }
 
-/* Rounding a result that is right to 1e-15 differs from rounding the exact one only next to a tie. */
+/* Rounding a result that is right to 1e-15 differs from rounding the exact one only next to a tie.
+ */
 static void check_angle(float a, long *wrong, double *worst)
 {
     float c, s;
@@ -140,7 +141,8 @@ static void angles_are_rounded_correctly(void **unused)
     for (uint32_t u = bits_of(FLT_MIN); u <= bits_of(1048576.0f); u += 1499, n += 2)
         check_angle(from_bits(u), &wrong, &worst);
     for (int i = 0; i < 300000; i++, n += 2) /* positions times a frequency */
-        check_angle((float)(next() >> 44) * from_bits((uint32_t)(0x33800000 + (next() >> 36) % 0xc800000)),
+        check_angle((float)(next() >> 44) *
+                        from_bits((uint32_t)(0x33800000 + (next() >> 36) % 0xc800000)),
                     &wrong, &worst);
     for (int q = 1; q < 600000; q += 7, n += 2) /* next to multiples of pi/2 */
         check_angle((float)(q * 1.5707963267948966), &wrong, &worst);
@@ -155,14 +157,16 @@ static void angles_are_rounded_correctly(void **unused)
 
 static float any_float(void)
 {
-    static const float special[] = {0.0f, -0.0f, 1.0f, -1.0f, FLT_MAX, FLT_MIN, INFINITY, -INFINITY,
+    static const float special[] = {0.0f,          -0.0f,          1.0f,     -1.0f,
+                                    FLT_MAX,       FLT_MIN,        INFINITY, -INFINITY,
                                     0x1.000002p0f, 0x1.fffffep-1f, 3.0f};
     uint64_t r = next();
     if (r % 16 == 0)
         return special[(r >> 8) % MINT_ARRAY_LEN(special)];
     if (r % 2)
         return from_bits((uint32_t)(r >> 16)); /* any bits */
-    return from_bits(((uint32_t)(r >> 16) & 0x83ffffff) | 0x3c000000); /* near 1: sums that interact */
+    return from_bits(((uint32_t)(r >> 16) & 0x83ffffff) |
+                     0x3c000000); /* near 1: sums that interact */
 }
 
 /* Without -mfma this is the emulation; with it, the instruction against the C library. */
@@ -183,12 +187,9 @@ static void fma_rounds_once(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exp_is_close),
-        cmocka_unit_test(exp_of_special_values),
-        cmocka_unit_test(exp_at_its_limits),
-        cmocka_unit_test(log_is_close),
-        cmocka_unit_test(log_of_special_values),
-        cmocka_unit_test(angles_are_rounded_correctly),
+        cmocka_unit_test(exp_is_close),          cmocka_unit_test(exp_of_special_values),
+        cmocka_unit_test(exp_at_its_limits),     cmocka_unit_test(log_is_close),
+        cmocka_unit_test(log_of_special_values), cmocka_unit_test(angles_are_rounded_correctly),
         cmocka_unit_test(fma_rounds_once),
     };
     return cmocka_run_group_tests_name("vmath", tests, NULL, NULL);
