@@ -2,19 +2,22 @@
 /*
  * backend.h: the op table between the model code and a device.
  *
- * Everything that the model computes goes through struct mint_ops; model code holds no #ifdef of a device and never
- * looks behind a device pointer. The CPU backend (cpu/) is linked in and is the specification: another backend computes
- * the same formulas, with its own fixed order of additions.
+ * Everything that the model computes goes through struct mint_ops; model code holds no #ifdef of a
+ * device and never looks behind a device pointer. The CPU backend (cpu/) is linked in and is the
+ * specification: another backend computes the same formulas, with its own fixed order of additions.
  *
  * Conventions
- * - Matrices are row-major. T rows are tokens of a packed batch (no padding). All sizes are in elements.
- * - "f32" buffers hold float. "act" buffers hold the device's activation type: bf16 (2 bytes) with precision bf16, float
- *   with precision f32; dev->act_bytes says. Rounding to act is round-to-nearest-even.
- * - Row invariance: row t of every output depends only on row t of the inputs (and on the keys and values that it attends
- *   to), never on T, on the other rows, or on the number of threads. Each product has ONE float32 accumulator per output,
- *   k in ascending pairs, in a pair the odd k first, then the even one, each by fma; subnormals are zero.
- * - Ops return 0 or -1 with *err (device failures only; wrong arguments are bugs). On a device with a queue, ops are in
- *   order and download waits for them. One device handle belongs to one thread.
+ * - Matrices are row-major. T rows are tokens of a packed batch (no padding). All sizes are in
+ * elements.
+ * - "f32" buffers hold float. "act" buffers hold the device's activation type: bf16 (2 bytes) with
+ * precision bf16, float with precision f32; dev->act_bytes says. Rounding to act is
+ * round-to-nearest-even.
+ * - Row invariance: row t of every output depends only on row t of the inputs (and on the keys and
+ * values that it attends to), never on T, on the other rows, or on the number of threads. Each
+ * product has ONE float32 accumulator per output, k in ascending pairs, in a pair the odd k first,
+ * then the even one, each by fma; subnormals are zero.
+ * - Ops return 0 or -1 with *err (device failures only; wrong arguments are bugs). On a device with
+ * a queue, ops are in order and download waits for them. One device handle belongs to one thread.
  */
 #ifndef MINT_BACKEND_H
 #define MINT_BACKEND_H
@@ -24,7 +27,9 @@
 #include "safetensors.h" /* enum mint_dtype */
 
 #define MINT_BACKEND_ABI 1
-#define MINT_KV_PAGE 64 /* positions a KV page; also the block in which attention walks the keys */
+#define MINT_KV_PAGE                                                            \
+    64 /* positions a KV page; also the block in which attention walks the keys \
+        */
 
 enum mint_precision { MINT_PRECISION_BF16, MINT_PRECISION_F32 };
 
@@ -32,7 +37,8 @@ struct mint_dev;    /* a device handle; backends put struct mint_dev first in th
 struct mint_weight; /* a frozen or LoRA matrix [N, K], opaque */
 struct mint_kv;     /* a paged key/value store, opaque */
 
-/* LoRA of one linear map: y += scale * B (A x); u = A x is rounded to act before B. NULL a: none. */
+/* LoRA of one linear map: y += scale * B (A x); u = A x is rounded to act before B. NULL a: none.
+ */
 struct mint_lora {
     const struct mint_weight *a; /* [r, K] */
     const struct mint_weight *b; /* [N, r] */
@@ -41,10 +47,11 @@ struct mint_lora {
 };
 
 /*
- * One sequence of a packed batch, for attention. Rows row0 .. row0+rows-1 of q stand at positions pos0 .. pos0+rows-1;
- * row i attends to positions 0 .. pos0+i. Position p is in page pages[p / MINT_KV_PAGE] at slot p % MINT_KV_PAGE.
- * pages is a HOST array of (pos0+rows-1)/MINT_KV_PAGE + 1 page numbers; several sequences may share pages (a common
- * prompt) as long as nobody writes to a shared page afterwards.
+ * One sequence of a packed batch, for attention. Rows row0 .. row0+rows-1 of q stand at positions
+ * pos0 .. pos0+rows-1; row i attends to positions 0 .. pos0+i. Position p is in page pages[p /
+ * MINT_KV_PAGE] at slot p % MINT_KV_PAGE. pages is a HOST array of (pos0+rows-1)/MINT_KV_PAGE + 1
+ * page numbers; several sequences may share pages (a common prompt) as long as nobody writes to a
+ * shared page afterwards.
  */
 struct mint_seq {
     int64_t row0, rows, pos0;
@@ -59,14 +66,18 @@ struct mint_attn_shape {
 /* Sampling from one row of logits. */
 struct mint_draw {
     float temperature; /* 0: the greatest logit, the lowest id among equals */
-    float top_p;       /* 1: all. The smallest set of most probable ids (ties: lower id first) whose probability after temperature and top_k reaches top_p */
+    float top_p;       /* 1: all. The smallest set of most probable ids (ties: lower id first) whose
+                          probability after temperature and top_k reaches top_p */
     int32_t top_k;     /* <= 0: all */
-    float u;           /* uniform in [0,1): the id whose cumulated probability, in ascending id order over the kept set, first exceeds u * total */
-    int32_t vocab;     /* only ids below this may be drawn (rows behind it are padding without a token); <= 0: all */
+    float u; /* uniform in [0,1): the id whose cumulated probability, in ascending id order over the
+                kept set, first exceeds u * total */
+    int32_t vocab; /* only ids below this may be drawn (rows behind it are padding without a token);
+                      <= 0: all */
 };
 struct mint_drawn {
     int32_t id;
-    float logprob;  /* log-softmax of the untempered logits over ALL rows of the head: the policy's */
+    float
+        logprob; /* log-softmax of the untempered logits over ALL rows of the head: the policy's */
     float behavior; /* of the distribution that was drawn from; temperature 0: 0 */
 };
 
@@ -83,92 +94,143 @@ struct mint_ops {
     /* --- memory. alloc: zeroed, 64-byte aligned (huge pages when large). */
     void *(*alloc)(struct mint_dev *d, size_t bytes, struct mint_err *err);
     void (*free)(struct mint_dev *d, void *p);
-    int (*upload)(struct mint_dev *d, void *dst, const void *host, size_t bytes, struct mint_err *err);
-    int (*download)(struct mint_dev *d, void *host, const void *src, size_t bytes, struct mint_err *err);
+    int (*upload)(struct mint_dev *d, void *dst, const void *host, size_t bytes,
+                  struct mint_err *err);
+    int (*download)(struct mint_dev *d, void *host, const void *src, size_t bytes,
+                    struct mint_err *err);
     int (*copy)(struct mint_dev *d, void *dst, const void *src, size_t bytes, struct mint_err *err);
     int (*zero)(struct mint_dev *d, void *p, size_t bytes, struct mint_err *err);
 
     /* --- matrices. */
-    /* From host rows w[N][K] of type t. keep: w stays valid and unchanged for the weight's life (an mmap), so rows of the
-     * compute type need no copy; packed: pack for small T (sampling), otherwise serve from rows. Precision bf16: values
-     * are rounded to bf16. Precision f32: BF16 rows are widened as they are used, F16 and F32 exactly. */
-    int (*weight_new)(struct mint_dev *d, struct mint_weight **w, const void *rows, enum mint_dtype t, int64_t N, int64_t K, bool keep, bool packed, struct mint_err *err);
+    /* From host rows w[N][K] of type t. keep: w stays valid and unchanged for the weight's life (an
+     * mmap), so rows of the compute type need no copy; packed: pack for small T (sampling),
+     * otherwise serve from rows. Precision bf16: values are rounded to bf16. Precision f32: BF16
+     * rows are widened as they are used, F16 and F32 exactly. */
+    int (*weight_new)(struct mint_dev *d, struct mint_weight **w, const void *rows,
+                      enum mint_dtype t, int64_t N, int64_t K, bool keep, bool packed,
+                      struct mint_err *err);
     void (*weight_free)(struct mint_dev *d, struct mint_weight *w);
     /* New values from a device f32 buffer [N,K] (LoRA after an optimiser step), rounded to act. */
-    int (*weight_set)(struct mint_dev *d, struct mint_weight *w, const float *values, struct mint_err *err);
+    int (*weight_set)(struct mint_dev *d, struct mint_weight *w, const float *values,
+                      struct mint_err *err);
 
     /* --- forward. */
-    /* x[t,:] = table row ids[t], widened to f32. ids: host. table: a weight made with keep or a copy. */
-    int (*embed)(struct mint_dev *d, float *x, const struct mint_weight *table, const int32_t *ids, int64_t T, struct mint_err *err);
+    /* x[t,:] = table row ids[t], widened to f32. ids: host. table: a weight made with keep or a
+     * copy. */
+    int (*embed)(struct mint_dev *d, float *x, const struct mint_weight *table, const int32_t *ids,
+                 int64_t T, struct mint_err *err);
     /* out[t,:] = act(x[t,:] * rsqrt(mean(x^2) + eps) * w), Zhang & Sennrich 2019. w f32[H]. */
-    int (*rmsnorm)(struct mint_dev *d, void *out, const float *x, const float *w, float eps, int64_t T, int64_t H, struct mint_err *err);
-    /* y[t, 0..N) (row stride ldy) = x[t,:] W^T + bias + lora. bias f32[N] or NULL; lora or NULL; u act[T,r]: where A x is kept, or NULL. */
-    int (*linear)(struct mint_dev *d, float *y, int64_t ldy, const void *x, const struct mint_weight *w, const float *bias,
-                  const struct mint_lora *lora, void *u, int64_t T, struct mint_err *err);
-    /* Per head: optional RMS norm over head_dim (qnorm, knorm f32[head_dim] or NULL), rotary embedding (rotate-half form, Su et al.
-     * 2021, positions pos[t]), then q -> q act[T, heads*head_dim], k and v -> kv at layer, page pages[t], slot pos[t] % PAGE.
-     * qkv f32[T, (heads+2*kv_heads)*head_dim]: q heads, k heads, v heads. pos, pages: host. inv_freq: host f32[head_dim/2];
-     * the angle is the float product pos*inv_freq. */
-    int (*qkv)(struct mint_dev *d, void *q, struct mint_kv *kv, int32_t layer, const float *qkv, const float *qnorm, const float *knorm, float eps,
-               const float *inv_freq, const int32_t *pos, const int32_t *pages, const struct mint_attn_shape *s, int64_t T, struct mint_err *err);
-    /* out act[T, heads*head_dim] = softmax(q k^T * scale) v, causal. Blocks of MINT_KV_PAGE keys from position 0, online softmax, block by
-     * block in order. lse f32[T, heads] or NULL: log-sum-exp of the scaled scores, for the backward. */
-    int (*attention)(struct mint_dev *d, void *out, float *lse, const void *q, const struct mint_kv *kv, int32_t layer,
-                     const struct mint_attn_shape *s, const struct mint_seq *seqs, int64_t nseqs, int64_t T, struct mint_err *err);
-    /* out act[T,F] = silu(g) * u, g = gu[t, 0..F), u = gu[t, F..2F) (Shazeer 2020). gu f32[T, 2F]. */
-    int (*swiglu)(struct mint_dev *d, void *out, const float *gu, int64_t T, int64_t F, struct mint_err *err);
-    int (*add)(struct mint_dev *d, float *x, const float *y, int64_t n, struct mint_err *err);      /* x += y */
-    int (*cast)(struct mint_dev *d, void *out, const float *x, int64_t n, struct mint_err *err);    /* f32 -> act */
-    int (*gather)(struct mint_dev *d, void *out, const void *x, const int32_t *rows, int64_t n, size_t row_bytes, struct mint_err *err); /* out[i] = x[rows[i]]; rows: host */
-    int (*scatter)(struct mint_dev *d, void *out, const void *x, const int32_t *rows, int64_t n, size_t row_bytes, struct mint_err *err); /* out[rows[i]] = x[i] */
+    int (*rmsnorm)(struct mint_dev *d, void *out, const float *x, const float *w, float eps,
+                   int64_t T, int64_t H, struct mint_err *err);
+    /* y[t, 0..N) (row stride ldy) = x[t,:] W^T + bias + lora. bias f32[N] or NULL; lora or NULL; u
+     * act[T,r]: where A x is kept, or NULL. */
+    int (*linear)(struct mint_dev *d, float *y, int64_t ldy, const void *x,
+                  const struct mint_weight *w, const float *bias, const struct mint_lora *lora,
+                  void *u, int64_t T, struct mint_err *err);
+    /* Per head: optional RMS norm over head_dim (qnorm, knorm f32[head_dim] or NULL), rotary
+     * embedding (rotate-half form, Su et al. 2021, positions pos[t]), then q -> q act[T,
+     * heads*head_dim], k and v -> kv at layer, page pages[t], slot pos[t] % PAGE. qkv f32[T,
+     * (heads+2*kv_heads)*head_dim]: q heads, k heads, v heads. pos, pages: host. inv_freq: host
+     * f32[head_dim/2]; the angle is the float product pos*inv_freq. */
+    int (*qkv)(struct mint_dev *d, void *q, struct mint_kv *kv, int32_t layer, const float *qkv,
+               const float *qnorm, const float *knorm, float eps, const float *inv_freq,
+               const int32_t *pos, const int32_t *pages, const struct mint_attn_shape *s, int64_t T,
+               struct mint_err *err);
+    /* out act[T, heads*head_dim] = softmax(q k^T * scale) v, causal. Blocks of MINT_KV_PAGE keys
+     * from position 0, online softmax, block by block in order. lse f32[T, heads] or NULL:
+     * log-sum-exp of the scaled scores, for the backward. */
+    int (*attention)(struct mint_dev *d, void *out, float *lse, const void *q,
+                     const struct mint_kv *kv, int32_t layer, const struct mint_attn_shape *s,
+                     const struct mint_seq *seqs, int64_t nseqs, int64_t T, struct mint_err *err);
+    /* out act[T,F] = silu(g) * u, g = gu[t, 0..F), u = gu[t, F..2F) (Shazeer 2020). gu f32[T, 2F].
+     */
+    int (*swiglu)(struct mint_dev *d, void *out, const float *gu, int64_t T, int64_t F,
+                  struct mint_err *err);
+    int (*add)(struct mint_dev *d, float *x, const float *y, int64_t n,
+               struct mint_err *err); /* x += y */
+    int (*cast)(struct mint_dev *d, void *out, const float *x, int64_t n,
+                struct mint_err *err); /* f32 -> act */
+    int (*gather)(struct mint_dev *d, void *out, const void *x, const int32_t *rows, int64_t n,
+                  size_t row_bytes, struct mint_err *err); /* out[i] = x[rows[i]]; rows: host */
+    int (*scatter)(struct mint_dev *d, void *out, const void *x, const int32_t *rows, int64_t n,
+                   size_t row_bytes, struct mint_err *err); /* out[rows[i]] = x[i] */
 
-    /* --- head. logits = linear(h). Log-sum-exp walks the vocabulary in fixed chunks, never keeping [T, V].
-     * lp[t] = logit[target[t]] - lse; entropy[t] = lse - sum p*logit (NULL: not wanted); lse[t] kept for the backward (NULL: not wanted). */
-    int (*logprob)(struct mint_dev *d, float *lp, float *entropy, float *lse, const void *h, const struct mint_weight *head, const struct mint_lora *lora,
+    /* --- head. logits = linear(h). Log-sum-exp walks the vocabulary in fixed chunks, never keeping
+     * [T, V]. lp[t] = logit[target[t]] - lse; entropy[t] = lse - sum p*logit (NULL: not wanted);
+     * lse[t] kept for the backward (NULL: not wanted). */
+    int (*logprob)(struct mint_dev *d, float *lp, float *entropy, float *lse, const void *h,
+                   const struct mint_weight *head, const struct mint_lora *lora,
                    const int32_t *target /* host */, int64_t T, struct mint_err *err);
-    /* One draw a row of logits f32[S, V] (row stride ldl). draws, out: host. The logprob has the bits that op logprob gives for that target. */
-    int (*sample)(struct mint_dev *d, struct mint_drawn *out, const float *logits, int64_t ldl, const struct mint_draw *draws, int64_t S, int64_t V, struct mint_err *err);
+    /* One draw a row of logits f32[S, V] (row stride ldl). draws, out: host. The logprob has the
+     * bits that op logprob gives for that target. */
+    int (*sample)(struct mint_dev *d, struct mint_drawn *out, const float *logits, int64_t ldl,
+                  const struct mint_draw *draws, int64_t S, int64_t V, struct mint_err *err);
 
-    /* --- backward. "dy" inputs that feed products are rounded to act by the caller (cast) or by the op before. */
-    /* dh f32[T,H] = dlogits W + lora part, with dlogits = dlp[t] * (onehot(target) - softmax), rounded to act, chunk by chunk. lse: from logprob.
-     * dlora_u f32[T,r] (NULL without lora) = scale * dlogits B; db(f32[V,r]) is produced by head_lora_grad. */
-    int (*head_backward)(struct mint_dev *d, float *dh, float *dlora_u, const float *dlp, const float *lse, const void *h, const struct mint_weight *head,
-                         const struct mint_lora *lora, const int32_t *target, int64_t T, struct mint_err *err);
-    /* db f32[V,r] = scale * sum over rows row0..row0+rows-1 of dlogits^T u, u = act(A h) recomputed or given (act[T,r]). */
-    int (*head_lora_grad)(struct mint_dev *d, float *db, const float *dlp, const float *lse, const void *h, const void *u, const struct mint_weight *head,
-                          const struct mint_lora *lora, const int32_t *target, int64_t row0, int64_t rows, struct mint_err *err);
-    /* dx f32[T,K] (row stride K) = (accumulate ? dx : 0) + dy W + du A; dy act[T,N] (row stride lddy); du act[T,r] or NULL. The frozen part and the
-     * LoRA part each have their own accumulator; they are added last. */
-    int (*linear_dx)(struct mint_dev *d, float *dx, bool accumulate, const void *dy, int64_t lddy, const struct mint_weight *w, const struct mint_lora *lora,
-                     const void *du, int64_t T, struct mint_err *err);
+    /* --- backward. "dy" inputs that feed products are rounded to act by the caller (cast) or by
+     * the op before. */
+    /* dh f32[T,H] = dlogits W + lora part, with dlogits = dlp[t] * (onehot(target) - softmax),
+     * rounded to act, chunk by chunk. lse: from logprob. dlora_u f32[T,r] (NULL without lora) =
+     * scale * dlogits B; db(f32[V,r]) is produced by head_lora_grad. */
+    int (*head_backward)(struct mint_dev *d, float *dh, float *dlora_u, const float *dlp,
+                         const float *lse, const void *h, const struct mint_weight *head,
+                         const struct mint_lora *lora, const int32_t *target, int64_t T,
+                         struct mint_err *err);
+    /* db f32[V,r] = scale * sum over rows row0..row0+rows-1 of dlogits^T u, u = act(A h) recomputed
+     * or given (act[T,r]). */
+    int (*head_lora_grad)(struct mint_dev *d, float *db, const float *dlp, const float *lse,
+                          const void *h, const void *u, const struct mint_weight *head,
+                          const struct mint_lora *lora, const int32_t *target, int64_t row0,
+                          int64_t rows, struct mint_err *err);
+    /* dx f32[T,K] (row stride K) = (accumulate ? dx : 0) + dy W + du A; dy act[T,N] (row stride
+     * lddy); du act[T,r] or NULL. The frozen part and the LoRA part each have their own
+     * accumulator; they are added last. */
+    int (*linear_dx)(struct mint_dev *d, float *dx, bool accumulate, const void *dy, int64_t lddy,
+                     const struct mint_weight *w, const struct mint_lora *lora, const void *du,
+                     int64_t T, struct mint_err *err);
     /* du f32[T,r] = scale * dy B. */
-    int (*lora_du)(struct mint_dev *d, float *du, const void *dy, int64_t lddy, const struct mint_lora *lora, int64_t T, struct mint_err *err);
-    /* out f32[M,N] = scale * sum over rows t = row0 .. row0+rows-1, ascending, of a[t,:]^T b[t,:]. a act (row stride lda), b act (row stride ldb). Weight gradients. */
-    int (*outer)(struct mint_dev *d, float *out, float scale, const void *a, int64_t lda, int64_t M, const void *b, int64_t ldb, int64_t N,
-                 int64_t row0, int64_t rows, struct mint_err *err);
+    int (*lora_du)(struct mint_dev *d, float *du, const void *dy, int64_t lddy,
+                   const struct mint_lora *lora, int64_t T, struct mint_err *err);
+    /* out f32[M,N] = scale * sum over rows t = row0 .. row0+rows-1, ascending, of a[t,:]^T b[t,:].
+     * a act (row stride lda), b act (row stride ldb). Weight gradients. */
+    int (*outer)(struct mint_dev *d, float *out, float scale, const void *a, int64_t lda, int64_t M,
+                 const void *b, int64_t ldb, int64_t N, int64_t row0, int64_t rows,
+                 struct mint_err *err);
     /* dx f32[T,H] += gradient through rmsnorm; dy f32[T,H]. */
-    int (*rmsnorm_backward)(struct mint_dev *d, float *dx, const float *dy, const float *x, const float *w, float eps, int64_t T, int64_t H, struct mint_err *err);
+    int (*rmsnorm_backward)(struct mint_dev *d, float *dx, const float *dy, const float *x,
+                            const float *w, float eps, int64_t T, int64_t H, struct mint_err *err);
     /* dgu act[T,2F] from dout f32[T,F] and gu f32[T,2F]. */
-    int (*swiglu_backward)(struct mint_dev *d, void *dgu, const float *dout, const float *gu, int64_t T, int64_t F, struct mint_err *err);
-    /* dq f32[T, heads*hd], dk, dv f32[T, kv_heads*hd] from dout f32[T, heads*hd], out act, lse. Every sequence starts at position 0 (training), so the keys of a
-     * sequence are its own rows. Order over queries and heads of a kv head is fixed. */
-    int (*attention_backward)(struct mint_dev *d, float *dq, float *dk, float *dv, const float *dout, const void *out, const float *lse, const void *q,
-                              const struct mint_kv *kv, int32_t layer, const struct mint_attn_shape *s, const struct mint_seq *seqs, int64_t nseqs,
-                              int64_t T, struct mint_err *err);
-    /* dqkv act[T,(heads+2kv)*hd] from dq, dk, dv: through the rotation and the optional head norms. qkv: the forward's input. */
-    int (*qkv_backward)(struct mint_dev *d, void *dqkv, const float *dq, const float *dk, const float *dv, const float *qkv, const float *qnorm,
-                        const float *knorm, float eps, const float *inv_freq, const int32_t *pos, const struct mint_attn_shape *s, int64_t T, struct mint_err *err);
+    int (*swiglu_backward)(struct mint_dev *d, void *dgu, const float *dout, const float *gu,
+                           int64_t T, int64_t F, struct mint_err *err);
+    /* dq f32[T, heads*hd], dk, dv f32[T, kv_heads*hd] from dout f32[T, heads*hd], out act, lse.
+     * Every sequence starts at position 0 (training), so the keys of a sequence are its own rows.
+     * Order over queries and heads of a kv head is fixed. */
+    int (*attention_backward)(struct mint_dev *d, float *dq, float *dk, float *dv,
+                              const float *dout, const void *out, const float *lse, const void *q,
+                              const struct mint_kv *kv, int32_t layer,
+                              const struct mint_attn_shape *s, const struct mint_seq *seqs,
+                              int64_t nseqs, int64_t T, struct mint_err *err);
+    /* dqkv act[T,(heads+2kv)*hd] from dq, dk, dv: through the rotation and the optional head norms.
+     * qkv: the forward's input. */
+    int (*qkv_backward)(struct mint_dev *d, void *dqkv, const float *dq, const float *dk,
+                        const float *dv, const float *qkv, const float *qnorm, const float *knorm,
+                        float eps, const float *inv_freq, const int32_t *pos,
+                        const struct mint_attn_shape *s, int64_t T, struct mint_err *err);
 
     /* --- optimiser. */
-    /* Adam (Kingma & Ba 2015) with decoupled weight decay (Loshchilov & Hutter 2019), element by element. */
-    int (*adam)(struct mint_dev *d, float *p, float *m, float *v, const float *g, int64_t n, const struct mint_adam *a, struct mint_err *err);
+    /* Adam (Kingma & Ba 2015) with decoupled weight decay (Loshchilov & Hutter 2019), element by
+     * element. */
+    int (*adam)(struct mint_dev *d, float *p, float *m, float *v, const float *g, int64_t n,
+                const struct mint_adam *a, struct mint_err *err);
     /* *out = sum of squares in double, fixed order. Also says whether all are finite. */
-    int (*sumsq)(struct mint_dev *d, double *out, bool *finite, const float *g, int64_t n, struct mint_err *err);
+    int (*sumsq)(struct mint_dev *d, double *out, bool *finite, const float *g, int64_t n,
+                 struct mint_err *err);
 
     /* --- KV store. */
-    int (*kv_new)(struct mint_dev *d, struct mint_kv **kv, int32_t layers, int32_t pages, const struct mint_attn_shape *s, struct mint_err *err);
+    int (*kv_new)(struct mint_dev *d, struct mint_kv **kv, int32_t layers, int32_t pages,
+                  const struct mint_attn_shape *s, struct mint_err *err);
     void (*kv_free)(struct mint_dev *d, struct mint_kv *kv);
-    int (*kv_copy_page)(struct mint_dev *d, struct mint_kv *kv, int32_t to, int32_t from, struct mint_err *err); /* all layers */
+    int (*kv_copy_page)(struct mint_dev *d, struct mint_kv *kv, int32_t to, int32_t from,
+                        struct mint_err *err); /* all layers */
 
     void (*close)(struct mint_dev *d);
 };
@@ -182,11 +244,14 @@ struct mint_dev {
     char kind[64]; /* what goes into records: "cpu"; two devices of one kind give the same bits */
 };
 
-/* "cpu", "cuda", "cuda:N", "auto". threads 0: as many as the process may use (affinity and cgroup). */
-int mint_backend_open(struct mint_dev **d, const char *device, enum mint_precision p, int threads, struct mint_err *err);
+/* "cpu", "cuda", "cuda:N", "auto". threads 0: as many as the process may use (affinity and cgroup).
+ */
+int mint_backend_open(struct mint_dev **d, const char *device, enum mint_precision p, int threads,
+                      struct mint_err *err);
 void mint_backend_close(struct mint_dev *d); /* NULL is fine */
 
 /* Bytes of a KV page over all layers, for planning. */
-size_t mint_kv_page_bytes(const struct mint_dev *d, int32_t layers, const struct mint_attn_shape *s);
+size_t mint_kv_page_bytes(const struct mint_dev *d, int32_t layers,
+                          const struct mint_attn_shape *s);
 
 #endif

@@ -14,12 +14,12 @@ static void list_parts(struct mint_back *b, const struct mint_model_config *c, i
     int64_t H = c->hidden, F = c->ffn, qw = (int64_t)c->heads * c->head_dim;
     int64_t kw = (int64_t)c->kv_heads * c->head_dim;
     struct mint_slab_part all[PARTS] = {
-        {(void **)&b->dx, H, MINT_SLAB_F32},    {(void **)&b->dh, H, MINT_SLAB_F32},
-        {(void **)&b->ds, F, MINT_SLAB_F32},    {(void **)&b->dout, qw, MINT_SLAB_F32},
-        {(void **)&b->dq, qw, MINT_SLAB_F32},   {(void **)&b->dk, kw, MINT_SLAB_F32},
-        {(void **)&b->dv, kw, MINT_SLAB_F32},   {(void **)&b->du, rank, MINT_SLAB_F32},
-        {&b->dua, rank, MINT_SLAB_ACT},         {&b->dy, H, MINT_SLAB_ACT},
-        {&b->dgu, 2 * F, MINT_SLAB_ACT},        {&b->dqkv, qw + 2 * kw, MINT_SLAB_ACT},
+        {(void **)&b->dx, H, MINT_SLAB_F32},  {(void **)&b->dh, H, MINT_SLAB_F32},
+        {(void **)&b->ds, F, MINT_SLAB_F32},  {(void **)&b->dout, qw, MINT_SLAB_F32},
+        {(void **)&b->dq, qw, MINT_SLAB_F32}, {(void **)&b->dk, kw, MINT_SLAB_F32},
+        {(void **)&b->dv, kw, MINT_SLAB_F32}, {(void **)&b->du, rank, MINT_SLAB_F32},
+        {&b->dua, rank, MINT_SLAB_ACT},       {&b->dy, H, MINT_SLAB_ACT},
+        {&b->dgu, 2 * F, MINT_SLAB_ACT},      {&b->dqkv, qw + 2 * kw, MINT_SLAB_ACT},
     };
     for (size_t i = 0; i < PARTS; i++)
         parts[i] = all[i];
@@ -85,7 +85,7 @@ static int lora_grads(const struct mint_model *m, const struct mint_adapter *a, 
             return -1;
         MINT_TRY(ops->outer(m->dev, da, 1.0f, g->dua, r, r, f->x, in, in, s->row0, s->rows, err));
         MINT_TRY(ops->outer(m->dev, db, lora->scale, f->dy, f->lddy, out, u, r, r, s->row0, s->rows,
-                       err));
+                            err));
         MINT_TRY(mint_gradtree_push(tree, pa, da, err));
         MINT_TRY(mint_gradtree_push(tree, pa + 1, db, err));
     }
@@ -146,10 +146,10 @@ static int attention_backward(const struct mint_model *m, const struct mint_adap
     float *dh = l ? g->dh : NULL; /* below layer 0 there is nothing to train */
     MINT_TRY(ops->cast(m->dev, g->dy, g->dx, b->T * H, err));
     MINT_TRY(map_backward(m, a, l, &o, w, g, g->dout, false, b, tree, err));
-    MINT_TRY(ops->attention_backward(m->dev, g->dq, g->dk, g->dv, g->dout, w->o, w->lse, w->q, kv, 0,
-                                &m->attn, b->seqs, b->nseqs, b->T, err));
+    MINT_TRY(ops->attention_backward(m->dev, g->dq, g->dk, g->dv, g->dout, w->o, w->lse, w->q, kv,
+                                     0, &m->attn, b->seqs, b->nseqs, b->T, err));
     MINT_TRY(ops->qkv_backward(m->dev, g->dqkv, g->dq, g->dk, g->dv, w->qkv, y->qnorm, y->knorm,
-                          c->norm_eps, m->inv_freq, b->pos, &m->attn, b->T, err));
+                               c->norm_eps, m->inv_freq, b->pos, &m->attn, b->T, err));
     MINT_TRY(map_backward(m, a, l, &q, w, g, dh, false, b, tree, err));
     MINT_TRY(map_backward(m, a, l, &k, w, g, dh, true, b, tree, err));
     MINT_TRY(map_backward(m, a, l, &v, w, g, dh, true, b, tree, err));

@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 #define MINT_PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define MINT_NORETURN __attribute__((noreturn))
-#define MINT_MUST_USE __attribute__((warn_unused_result))
+#define MINT_NORETURN     __attribute__((noreturn))
+#define MINT_MUST_USE     __attribute__((warn_unused_result))
 #define MINT_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define MINT_MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MINT_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define MINT_MIN(a, b)    ((a) < (b) ? (a) : (b))
+#define MINT_MAX(a, b)    ((a) > (b) ? (a) : (b))
 
 #endif

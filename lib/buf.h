@@ -13,7 +13,10 @@ struct mint_buf {
     char *data;
     size_t len, cap;
 };
-#define MINT_BUF_INIT {NULL, 0, 0}
+#define MINT_BUF_INIT \
+    {                 \
+        NULL, 0, 0    \
+    }
 
 void mint_buf_reserve(struct mint_buf *b, size_t more); /* room for more bytes and the '\0' */
 void mint_buf_add(struct mint_buf *b, const void *p, size_t n);

@@ -14,15 +14,15 @@
 
 enum mint_code {
     MINT_OK = 0,
-    MINT_EUSAGE,   /* wrong options: exit status 2 */
-    MINT_EIO,      /* open, read, write, rename */
-    MINT_EFORMAT,  /* not JSON, not zstd, not safetensors */
-    MINT_ETRUNC,   /* input ends too early: its writer did not finish */
-    MINT_ESCHEMA,  /* well-formed, but not the record that was expected */
-    MINT_EMODEL,   /* model folder or checkpoint does not fit */
-    MINT_EDEVICE,  /* no such device, or it failed */
-    MINT_ENOMEM,   /* device memory; host memory is fatal in mem.c */
-    MINT_ELOCKED,  /* somebody else holds the lock */
+    MINT_EUSAGE,  /* wrong options: exit status 2 */
+    MINT_EIO,     /* open, read, write, rename */
+    MINT_EFORMAT, /* not JSON, not zstd, not safetensors */
+    MINT_ETRUNC,  /* input ends too early: its writer did not finish */
+    MINT_ESCHEMA, /* well-formed, but not the record that was expected */
+    MINT_EMODEL,  /* model folder or checkpoint does not fit */
+    MINT_EDEVICE, /* no such device, or it failed */
+    MINT_ENOMEM,  /* device memory; host memory is fatal in mem.c */
+    MINT_ELOCKED, /* somebody else holds the lock */
 };
 
 struct mint_err {
@@ -38,10 +38,10 @@ int mint_fail_errno(struct mint_err *err, const char *fmt, ...) MINT_PRINTF(2, 3
 int mint_wrap(struct mint_err *err, const char *fmt, ...) MINT_PRINTF(2, 3);
 
 /* Pass a failure up; *err is filled already. */
-#define MINT_TRY(call)                                                                             \
-    do {                                                                                           \
-        if ((call) < 0)                                                                            \
-            return -1;                                                                             \
+#define MINT_TRY(call)  \
+    do {                \
+        if ((call) < 0) \
+            return -1;  \
     } while (0)
 
 /* A broken invariant: says where on stderr and aborts. Never for bad input. */

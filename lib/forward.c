@@ -93,10 +93,10 @@ static int attention_half(const struct mint_model *m, const struct mint_adapter 
     MINT_TRY(apply(m, a, l, MINT_MOD_Q, w, w->qkv, ld, w->h1, b->T, err));
     MINT_TRY(apply(m, a, l, MINT_MOD_K, w, w->qkv + qw, ld, w->h1, b->T, err));
     MINT_TRY(apply(m, a, l, MINT_MOD_V, w, w->qkv + qw + kw, ld, w->h1, b->T, err));
-    MINT_TRY(ops->qkv(m->dev, w->q, kv, kv_layer, w->qkv, y->qnorm, y->knorm, c->norm_eps, m->inv_freq,
-                 b->pos, b->pages, &m->attn, b->T, err));
-    MINT_TRY(ops->attention(m->dev, w->o, w->lse, w->q, kv, kv_layer, &m->attn, b->seqs, b->nseqs, b->T,
-                       err));
+    MINT_TRY(ops->qkv(m->dev, w->q, kv, kv_layer, w->qkv, y->qnorm, y->knorm, c->norm_eps,
+                      m->inv_freq, b->pos, b->pages, &m->attn, b->T, err));
+    MINT_TRY(ops->attention(m->dev, w->o, w->lse, w->q, kv, kv_layer, &m->attn, b->seqs, b->nseqs,
+                            b->T, err));
     return apply(m, a, l, MINT_MOD_O, w, w->y, c->hidden, w->o, b->T, err);
 }
 
@@ -107,7 +107,8 @@ static int mlp_half(const struct mint_model *m, const struct mint_adapter *a, in
     const struct mint_model_config *c = &m->config;
     const struct mint_ops *ops = m->dev->ops;
     int64_t F = c->ffn;
-    MINT_TRY(ops->rmsnorm(m->dev, w->h2, xmid, m->layers[l].norm2, c->norm_eps, b->T, c->hidden, err));
+    MINT_TRY(
+        ops->rmsnorm(m->dev, w->h2, xmid, m->layers[l].norm2, c->norm_eps, b->T, c->hidden, err));
     MINT_TRY(apply(m, a, l, MINT_MOD_GATE, w, w->gu, 2 * F, w->h2, b->T, err));
     MINT_TRY(apply(m, a, l, MINT_MOD_UP, w, w->gu + F, 2 * F, w->h2, b->T, err));
     MINT_TRY(ops->swiglu(m->dev, w->s, w->gu, b->T, F, err));

@@ -10,9 +10,9 @@
 
 struct counter {
     int64_t size;
-    uint64_t count;        /* leaves so far */
-    float *level[LEVELS];  /* sum of an aligned block of 2^j leaves, or NULL: absent */
-    float *spare[LEVELS];  /* buffers not in use */
+    uint64_t count;       /* leaves so far */
+    float *level[LEVELS]; /* sum of an aligned block of 2^j leaves, or NULL: absent */
+    float *spare[LEVELS]; /* buffers not in use */
     int nspare;
 };
 

@@ -64,8 +64,9 @@ static int layout(struct mint_adapter **out, const struct mint_model *m,
             return -1;
     }
     if (!a->nparams)
-        return mint_fail(err, MINT_EUSAGE, "the adapter has no module: turn on --train-attn, "
-                                           "--train-mlp or --train-unembed");
+        return mint_fail(err, MINT_EUSAGE,
+                         "the adapter has no module: turn on --train-attn, "
+                         "--train-mlp or --train-unembed");
     return 0;
 }
 
@@ -129,7 +130,8 @@ int mint_adapter_new(struct mint_adapter **out, const struct mint_model *m,
 }
 
 /* Reads one tensor of the checkpoint into fresh host memory. */
-static float *read_tensor(const struct mint_st *st, const struct mint_param *p, struct mint_err *err)
+static float *read_tensor(const struct mint_st *st, const struct mint_param *p,
+                          struct mint_err *err)
 {
     const struct mint_st_tensor *t = mint_st_find(st, p->name);
     if (!t) {

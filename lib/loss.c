@@ -6,7 +6,7 @@
 #include "cpu/vmath.h"
 
 const char *const mint_loss_names[] = {"importance_sampling", "ppo", "cispo", "dro",
-                                       "cross_entropy", NULL};
+                                       "cross_entropy",       NULL};
 const char *const mint_kl_names[] = {"k1", "k2", "k3", NULL};
 
 static float clamp(float x, float lo, float hi)

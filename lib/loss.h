@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loss.h: the losses of the Tinker/MinT contract, per position, as values and derivatives by lp. Sums, never means.
+ * loss.h: the losses of the Tinker/MinT contract, per position, as values and derivatives by lp.
+ * Sums, never means.
  *
- * lp = log pi_theta(target), q = the datum's logprob, A = advantage, w = weight, r = exp(lp - q), sg = stop-gradient.
- *   importance_sampling  -r A                                       (TIS-free; Schulman et al. 2015 surrogate)
- *   ppo                  -min(r A, clamp(r, lo, hi) A)              (Schulman et al. 2017; bounds are ratios)
- *   cispo                -sg(clamp(r, lo, hi)) lp A                 (MiniMax-M1 2025)
+ * lp = log pi_theta(target), q = the datum's logprob, A = advantage, w = weight, r = exp(lp - q),
+ * sg = stop-gradient. importance_sampling  -r A                                       (TIS-free;
+ * Schulman et al. 2015 surrogate) ppo                  -min(r A, clamp(r, lo, hi) A) (Schulman et
+ * al. 2017; bounds are ratios) cispo                -sg(clamp(r, lo, hi)) lp A (MiniMax-M1 2025)
  *   dro                  -(lp A - beta/2 (lp - q)^2)                (Richemond et al. 2024)
  *   cross_entropy        -lp
- * KL term: coef * k(lp, ref), d = ref - lp: k1 = -d, k2 = d^2/2, k3 = exp(d) - d - 1 (Schulman 2020).
- * lp - q is clamped to +-MINT_LOG_RATIO_MAX before exp (counted): float32 exp overflows past 88, and a ratio of
- * 4.85e8 is no ratio to learn from. Positions with w == 0 contribute nothing at all, whatever they hold.
- * exp is the backend's own (IEEE operations only), so bytes do not depend on libm. Pure functions, thread-safe.
+ * KL term: coef * k(lp, ref), d = ref - lp: k1 = -d, k2 = d^2/2, k3 = exp(d) - d - 1 (Schulman
+ * 2020). lp - q is clamped to +-MINT_LOG_RATIO_MAX before exp (counted): float32 exp overflows past
+ * 88, and a ratio of 4.85e8 is no ratio to learn from. Positions with w == 0 contribute nothing at
+ * all, whatever they hold. exp is the backend's own (IEEE operations only), so bytes do not depend
+ * on libm. Pure functions, thread-safe.
  */
 #ifndef MINT_LOSS_H
 #define MINT_LOSS_H
@@ -43,7 +45,8 @@ struct mint_loss_out {
     bool clipped; /* the clip decided: no gradient (ppo), or a bound was used (cispo) */
     bool clamped; /* |lp - q| was over MINT_LOG_RATIO_MAX */
 };
-void mint_loss_term(const struct mint_loss_opts *o, const struct mint_loss_in *in, struct mint_loss_out *out);
+void mint_loss_term(const struct mint_loss_opts *o, const struct mint_loss_in *in,
+                    struct mint_loss_out *out);
 
 extern const char *const mint_loss_names[]; /* NULL-terminated, in the order of enum mint_loss */
 extern const char *const mint_kl_names[];

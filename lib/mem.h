@@ -27,7 +27,10 @@ extern void (*mint_mem_on_fatal)(void);
 struct mint_arena {
     struct mint_arena_block *head;
 };
-#define MINT_ARENA_INIT {NULL}
+#define MINT_ARENA_INIT \
+    {                   \
+        NULL            \
+    }
 void *mint_arena_alloc(struct mint_arena *a, size_t n);
 char *mint_arena_strndup(struct mint_arena *a, const char *s, size_t n);
 void mint_arena_reset(struct mint_arena *a);

@@ -8,10 +8,10 @@
 #include "weights_map.h"
 
 static const char *const module_names[] = {
-    [MINT_MOD_Q] = "self_attn.q_proj",   [MINT_MOD_K] = "self_attn.k_proj",
-    [MINT_MOD_V] = "self_attn.v_proj",   [MINT_MOD_O] = "self_attn.o_proj",
-    [MINT_MOD_GATE] = "mlp.gate_proj",   [MINT_MOD_UP] = "mlp.up_proj",
-    [MINT_MOD_DOWN] = "mlp.down_proj",   [MINT_MOD_HEAD] = "lm_head",
+    [MINT_MOD_Q] = "self_attn.q_proj", [MINT_MOD_K] = "self_attn.k_proj",
+    [MINT_MOD_V] = "self_attn.v_proj", [MINT_MOD_O] = "self_attn.o_proj",
+    [MINT_MOD_GATE] = "mlp.gate_proj", [MINT_MOD_UP] = "mlp.up_proj",
+    [MINT_MOD_DOWN] = "mlp.down_proj", [MINT_MOD_HEAD] = "lm_head",
 };
 
 const char *mint_module_name(enum mint_module mod)

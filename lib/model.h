@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model.h: the frozen weights of a model folder on a device. Read-only after open; belongs to the device's thread.
+ * model.h: the frozen weights of a model folder on a device. Read-only after open; belongs to the
+ * device's thread.
  */
 #ifndef MINT_MODEL_H
 #define MINT_MODEL_H
@@ -32,7 +33,7 @@ struct mint_layer {
 struct mint_model {
     struct mint_model_config config;
     struct mint_dev *dev;
-    struct mint_st *st; /* the mapped files */
+    struct mint_st *st;               /* the mapped files */
     struct mint_weight *embed, *head; /* head == embed where the model is tied and not packed */
     float *norm;                      /* final norm */
     float *inv_freq;                  /* host, head_dim / 2 */
@@ -40,11 +41,14 @@ struct mint_model {
     struct mint_attn_shape attn;
 };
 
-/* packed: lay the matrices out for few rows (sampling); otherwise the mapped rows serve (training). */
-int mint_model_open(struct mint_model **m, const char *dir, struct mint_dev *dev, bool packed, struct mint_err *err);
+/* packed: lay the matrices out for few rows (sampling); otherwise the mapped rows serve (training).
+ */
+int mint_model_open(struct mint_model **m, const char *dir, struct mint_dev *dev, bool packed,
+                    struct mint_err *err);
 void mint_model_close(struct mint_model *m);
 
-/* Rows (outputs) and columns (inputs) of a module; its name in checkpoints ("self_attn.q_proj", "lm_head"). */
+/* Rows (outputs) and columns (inputs) of a module; its name in checkpoints ("self_attn.q_proj",
+ * "lm_head"). */
 int64_t mint_module_out(const struct mint_model_config *c, enum mint_module mod);
 int64_t mint_module_in(const struct mint_model_config *c, enum mint_module mod);
 const char *mint_module_name(enum mint_module mod);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * policy.h: a device, a model and perhaps an adapter, opened together; what mint-sample and mint-train begin with.
- * The base model's fingerprint is computed by a thread of its own meanwhile, since it reads every byte of the weights.
+ * policy.h: a device, a model and perhaps an adapter, opened together; what mint-sample and
+ * mint-train begin with. The base model's fingerprint is computed by a thread of its own meanwhile,
+ * since it reads every byte of the weights.
  */
 #ifndef MINT_POLICY_H
 #define MINT_POLICY_H
@@ -15,8 +16,8 @@
 struct mint_policy {
     struct mint_dev *dev;
     struct mint_model *model;
-    struct mint_adapter *adapter;       /* NULL: the base */
-    struct mint_checkpoint checkpoint;  /* of the adapter; zeroed without */
+    struct mint_adapter *adapter;      /* NULL: the base */
+    struct mint_checkpoint checkpoint; /* of the adapter; zeroed without */
     bool has_checkpoint;
     pthread_t thread;
     bool thread_runs, fingerprint_known;
@@ -34,7 +35,8 @@ struct mint_policy_opts {
 };
 int mint_policy_open(struct mint_policy *p, const struct mint_policy_opts *o, struct mint_err *err);
 void mint_policy_close(struct mint_policy *p); /* safe on a zeroed one */
-/* The base's fingerprint (waits for the thread); an error if the adapter was trained on another base. */
+/* The base's fingerprint (waits for the thread); an error if the adapter was trained on another
+ * base. */
 int mint_policy_fingerprint(struct mint_policy *p, const char **text, struct mint_err *err);
 
 #endif

@@ -24,8 +24,8 @@ static int add_field(const struct mint_json *doc, const char *name, size_t n, st
     } else if (type == MINT_JSON_ABSENT) {
         rc = mint_fail(err, MINT_ESCHEMA, "the template names {%s}, which the record lacks", key);
     } else {
-        rc = mint_fail(err, MINT_ESCHEMA,
-                       "the template names {%s}, which is no string or number", key);
+        rc = mint_fail(err, MINT_ESCHEMA, "the template names {%s}, which is no string or number",
+                       key);
     }
     free(key);
     return rc;

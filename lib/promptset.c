@@ -112,9 +112,12 @@ int mint_promptset_next(struct mint_promptset *s, struct mint_prompt_record *r,
     if (s->stream) {
         int rc = mint_reader_next(&s->reader, err);
         if (rc > 0)
-            *r = (struct mint_prompt_record){
-                s->reader.doc, s->reader.line, s->reader.len, mint_reader_file(&s->reader),
-                mint_reader_lineno(&s->reader), 0};
+            *r = (struct mint_prompt_record){s->reader.doc,
+                                             s->reader.line,
+                                             s->reader.len,
+                                             mint_reader_file(&s->reader),
+                                             mint_reader_lineno(&s->reader),
+                                             0};
         return rc;
     }
     if (s->at == s->end)

@@ -57,8 +57,8 @@ static int next(void *ctx, struct mint_request **out, struct mint_err *err)
     return rc;
 }
 
-/* Text of a sequence: without special tokens, and up to the stop string that ended it. A character that was cut is
- * repaired when the text is written. */
+/* Text of a sequence: without special tokens, and up to the stop string that ended it. A character
+ * that was cut is repaired when the text is written. */
 static void sequence_text(const struct run *run, const struct mint_gen *g, struct mint_buf *text)
 {
     mint_buf_reset(text);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sample_job.h: the three things that mint-sample does: generate responses, take over responses that records hold
- * (given), and recompute the logprobs of rollouts (replay). Each reads all its records and writes all its groups.
+ * sample_job.h: the three things that mint-sample does: generate responses, take over responses
+ * that records hold (given), and recompute the logprobs of rollouts (replay). Each reads all its
+ * records and writes all its groups.
  */
 #ifndef MINT_SAMPLE_JOB_H
 #define MINT_SAMPLE_JOB_H
@@ -19,17 +20,17 @@ struct mint_sample_job {
     struct mint_sampler_opts sampler;
     double temperature, top_p; /* as given, for the record */
     int64_t group;
-    bool epoch_streams;     /* a prompt that comes again in a later epoch draws anew */
+    bool epoch_streams;         /* a prompt that comes again in a later epoch draws anew */
     struct mint_policy *policy; /* NULL: given without logprobs */
     struct mint_out *out;
-    const char *given;     /* field with responses */
-    bool append_eos;       /* to a given response */
-    int32_t eos;           /* -1: none */
-    bool with_logprobs;    /* of given responses */
-    int64_t micro_tokens;  /* of given and replay */
-    const char *as;        /* replay: "logprobs" or another name */
-    int64_t max_positions; /* of the model; 0: unknown */
-    int64_t step;          /* of the adapter */
+    const char *given;              /* field with responses */
+    bool append_eos;                /* to a given response */
+    int32_t eos;                    /* -1: none */
+    bool with_logprobs;             /* of given responses */
+    int64_t micro_tokens;           /* of given and replay */
+    const char *as;                 /* replay: "logprobs" or another name */
+    int64_t max_positions;          /* of the model; 0: unknown */
+    int64_t step;                   /* of the adapter */
     const char *device, *precision; /* for the record */
     void (*progress)(void *ctx, int64_t groups, int64_t tokens);
     void *progress_ctx;
@@ -56,8 +57,10 @@ struct mint_sample_item {
 };
 void mint_sample_item_free(struct mint_sample_item *item);
 /* Reads the prompt of r. own_tokens is found out here; reserved names are refused. */
-int mint_sample_item_build(const struct mint_sample_job *j, const struct mint_prompt_record *r, struct mint_sample_item *item, struct mint_err *err);
+int mint_sample_item_build(const struct mint_sample_job *j, const struct mint_prompt_record *r,
+                           struct mint_sample_item *item, struct mint_err *err);
 /* The sampling object of this job's records. */
-int mint_sample_info(struct mint_sample_job *j, struct mint_sampling_info *info, struct mint_err *err);
+int mint_sample_info(struct mint_sample_job *j, struct mint_sampling_info *info,
+                     struct mint_err *err);
 
 #endif

@@ -48,7 +48,7 @@ struct mint_sampler {
     struct slot *slots;
     int64_t slots_free;
     struct group *first, *last;
-    struct group *starting; /* the one group whose sequences do not all run yet */
+    struct group *starting;       /* the one group whose sequences do not all run yet */
     struct mint_request *waiting; /* taken from next, not yet opened */
     bool input_ended;
     struct rows rows;
@@ -327,7 +327,8 @@ static bool hits_stop_string(const struct mint_sampler *s, struct mint_gen *gen,
         size_t from = before + 1 > n ? before + 1 - n : 0;
         if (gen->text.len < from + n)
             continue;
-        const char *at = memmem(gen->text.data + from, gen->text.len - from, s->o.stop_strings[i], n);
+        const char *at =
+            memmem(gen->text.data + from, gen->text.len - from, s->o.stop_strings[i], n);
         if (at)
             best = MINT_MIN(best, (size_t)(at - gen->text.data) + n);
     }
@@ -446,7 +447,7 @@ static int draw_group(struct mint_sampler *s, struct group *g, const float *logi
     for (int32_t i = 0; i < n; i++)
         s->draws[i] = draw_for(s, g, i);
     MINT_TRY(s->m->dev->ops->sample(s->m->dev, s->drawn, logits, 0, s->draws, n, s->m->config.vocab,
-                               err));
+                                    err));
     for (int32_t i = 0; i < n; i++)
         (void)take_token(s, g, i, &s->drawn[i]); /* one that ends here: see start_waiting */
     return 0;
@@ -480,10 +481,10 @@ static int heads(struct mint_sampler *s, struct mint_err *err)
     for (int64_t at = 0; at < r->nheads;) {
         int64_t n = MINT_MIN(r->nheads - at, s->o.slots), running = 0;
         MINT_TRY(ops->gather(s->m->dev, s->hx, s->work->x, r->head_row + at, n,
-                        (size_t)c->hidden * sizeof(float), err));
+                             (size_t)c->hidden * sizeof(float), err));
         MINT_TRY(ops->rmsnorm(s->m->dev, s->h, s->hx, s->m->norm, c->norm_eps, n, c->hidden, err));
         MINT_TRY(ops->linear(s->m->dev, s->logits, c->vocab, s->h, s->m->head, NULL,
-                        mint_adapter_lora(s->a, 0, MINT_MOD_HEAD), NULL, n, err));
+                             mint_adapter_lora(s->a, 0, MINT_MOD_HEAD), NULL, n, err));
         while (running < n && r->head_slot[at + running])
             running++;
         MINT_TRY(draw_slots(s, at, running, s->logits, err));
@@ -500,7 +501,8 @@ static bool ended_at_once(const struct group *g, int32_t index)
     return g->r->gen[index].stop || g->max_new <= 1;
 }
 
-/* Gives slots to sequences of groups whose prompt is read; a sequence that ended at its first token needs none. */
+/* Gives slots to sequences of groups whose prompt is read; a sequence that ended at its first token
+ * needs none. */
 static int start_waiting(struct mint_sampler *s, struct mint_err *err)
 {
     for (struct group *g = s->first; g; g = g->next) {

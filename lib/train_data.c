@@ -41,8 +41,9 @@ static int check(const struct mint_train_opts *o, const struct mint_datum *d, in
                  struct mint_err *err)
 {
     if ((int64_t)d->n > max_positions)
-        return mint_fail(err, MINT_ESCHEMA, "the datum has %zu positions, the model's context is %lld",
-                         d->n, (long long)max_positions);
+        return mint_fail(err, MINT_ESCHEMA,
+                         "the datum has %zu positions, the model's context is %lld", d->n,
+                         (long long)max_positions);
     return o ? mint_trainer_check(o, d, err) : 0;
 }
 

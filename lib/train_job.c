@@ -133,8 +133,16 @@ int mint_train_run(const struct mint_train_config *c, struct mint_trainer *t,
                    struct mint_step_stats *last, int64_t *tokens, struct mint_err *err)
 {
     size_t size = batch_size(c, data->n);
-    struct walk w = {c, t, NULL, on_step, ctx, 0, mint_train_planned(c, data->n),
-                     mint_trainer_step_count(t), tokens, last};
+    struct walk w = {c,
+                     t,
+                     NULL,
+                     on_step,
+                     ctx,
+                     0,
+                     mint_train_planned(c, data->n),
+                     mint_trainer_step_count(t),
+                     tokens,
+                     last};
     w.d = mint_xcalloc(data->n, sizeof *w.d);
     for (size_t i = 0; i < data->n; i++)
         w.d[i] = &data->d[i];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * train_job.h: what mint-train does: reads datums, makes optimiser steps over them, writes a checkpoint. A run is a pure
- * function of (base, parent checkpoint, datums, options): that is why a checkpoint that exists already and names the same
- * four is the result, and the run need not be made again.
+ * train_job.h: what mint-train does: reads datums, makes optimiser steps over them, writes a
+ * checkpoint. A run is a pure function of (base, parent checkpoint, datums, options): that is why a
+ * checkpoint that exists already and names the same four is the result, and the run need not be
+ * made again.
  */
 #ifndef MINT_TRAIN_JOB_H
 #define MINT_TRAIN_JOB_H
@@ -33,16 +34,20 @@ struct mint_datums {
     char digest[72]; /* sha256 of the records' bytes, a newline behind each */
     uint64_t skipped;
 };
-int mint_datums_read(struct mint_datums *s, const char *const *paths, size_t npaths, bool skip_bad, void (*on_skip)(const char *msg),
-                     const struct mint_train_opts *check, int64_t vocab, int64_t max_positions, struct mint_err *err);
+int mint_datums_read(struct mint_datums *s, const char *const *paths, size_t npaths, bool skip_bad,
+                     void (*on_skip)(const char *msg), const struct mint_train_opts *check,
+                     int64_t vocab, int64_t max_positions, struct mint_err *err);
 void mint_datums_release(struct mint_datums *s);
 
-/* The learning rate of a step. step counts from the start of the run, first is the checkpoint's step at that point, planned the run's number of steps. */
-double mint_train_lr(const struct mint_train_config *c, int64_t step, int64_t first, int64_t planned);
+/* The learning rate of a step. step counts from the start of the run, first is the checkpoint's
+ * step at that point, planned the run's number of steps. */
+double mint_train_lr(const struct mint_train_config *c, int64_t step, int64_t first,
+                     int64_t planned);
 /* Optimiser steps that the run makes over n datums. */
 int64_t mint_train_planned(const struct mint_train_config *c, size_t n);
 /* The options that decide the result, as one JSON object; appended. */
-void mint_train_options_json(const struct mint_train_config *c, bool fresh, const char *precision, const char *ref, struct mint_buf *b);
+void mint_train_options_json(const struct mint_train_config *c, bool fresh, const char *precision,
+                             const char *ref, struct mint_buf *b);
 
 /* Called after each optimiser step. */
 struct mint_train_report {
@@ -52,11 +57,14 @@ struct mint_train_report {
     const struct mint_step_stats *stats;
 };
 typedef int mint_train_on_step(void *ctx, const struct mint_train_report *r, struct mint_err *err);
-int mint_train_run(const struct mint_train_config *c, struct mint_trainer *t, const struct mint_datums *data, mint_train_on_step *on_step, void *ctx,
+int mint_train_run(const struct mint_train_config *c, struct mint_trainer *t,
+                   const struct mint_datums *data, mint_train_on_step *on_step, void *ctx,
                    struct mint_step_stats *last, int64_t *tokens, struct mint_err *err);
 
-/* Writes the trainer's adapter and moments as a checkpoint folder. stats: of the last step, or NULL. */
-int mint_train_save(struct mint_trainer *t, const struct mint_adapter *a, const char *dir, const struct mint_trainer_state *state,
-                    const struct mint_step_stats *stats, struct mint_err *err);
+/* Writes the trainer's adapter and moments as a checkpoint folder. stats: of the last step, or
+ * NULL. */
+int mint_train_save(struct mint_trainer *t, const struct mint_adapter *a, const char *dir,
+                    const struct mint_trainer_state *state, const struct mint_step_stats *stats,
+                    struct mint_err *err);
 
 #endif

@@ -214,8 +214,8 @@ int mint_trainer_check(const struct mint_train_opts *o, const struct mint_datum 
     if (o->loss.loss == MINT_LOSS_CE)
         return 0;
     if (!d->logprobs)
-        return mint_fail(err, MINT_ESCHEMA, "loss_fn_inputs.logprobs is missing: --loss %s needs it",
-                         loss);
+        return mint_fail(err, MINT_ESCHEMA,
+                         "loss_fn_inputs.logprobs is missing: --loss %s needs it", loss);
     if (!d->advantages)
         return mint_fail(err, MINT_ESCHEMA,
                          "loss_fn_inputs.advantages is missing: --loss %s needs it", loss);
@@ -232,7 +232,8 @@ static int run_layers(struct mint_trainer *t, const struct mint_adapter *a,
 {
     MINT_TRY(t->ops->embed(t->dev, t->x[0], t->model->embed, b->ids, b->T, err));
     for (int l = 0; l < t->model->config.layers; l++)
-        MINT_TRY(mint_forward_layer(t->model, a, l, t->kv, 0, t->work, t->x[l], t->x[l + 1], b, err));
+        MINT_TRY(
+            mint_forward_layer(t->model, a, l, t->kv, 0, t->work, t->x[l], t->x[l + 1], b, err));
     return 0;
 }
 
@@ -244,7 +245,8 @@ static int run_head(struct mint_trainer *t, const struct mint_adapter *a, const 
     struct head_buffers *h = &t->head;
     size_t row_bytes = (size_t)c->hidden * sizeof(float);
     MINT_TRY(t->ops->gather(t->dev, h->x, t->x[c->layers], p->hrow, p->hn, row_bytes, err));
-    MINT_TRY(t->ops->rmsnorm(t->dev, h->h, h->x, t->model->norm, c->norm_eps, p->hn, c->hidden, err));
+    MINT_TRY(
+        t->ops->rmsnorm(t->dev, h->h, h->x, t->model->norm, c->norm_eps, p->hn, c->hidden, err));
     return t->ops->logprob(t->dev, h->lp, ent ? h->ent : NULL, h->lse, h->h, t->model->head,
                            mint_adapter_lora(a, 0, MINT_MOD_HEAD), p->target, p->hn, err);
 }
@@ -346,15 +348,16 @@ static int head_lora_grads(struct mint_trainer *t, const struct mint_pack *p,
         if (!da || !db)
             return -1;
         MINT_TRY(t->ops->outer(t->dev, da, 1.0f, h->dua, r, r, h->h, H, H, row0, rows, err));
-        MINT_TRY(t->ops->head_lora_grad(t->dev, db, h->dlp, h->lse, h->h, NULL, t->model->head, lora,
-                                   p->target, row0, rows, err));
+        MINT_TRY(t->ops->head_lora_grad(t->dev, db, h->dlp, h->lse, h->h, NULL, t->model->head,
+                                        lora, p->target, row0, rows, err));
         MINT_TRY(mint_gradtree_push(t->tree, pa, da, err));
         MINT_TRY(mint_gradtree_push(t->tree, pa + 1, db, err));
     }
     return 0;
 }
 
-/* Head, final norm, then the layers from the last to the first, each computed again before its backward. */
+/* Head, final norm, then the layers from the last to the first, each computed again before its
+ * backward. */
 static int backward(struct mint_trainer *t, const struct mint_pack *p, const struct mint_batch *b,
                     struct mint_err *err)
 {
@@ -364,19 +367,19 @@ static int backward(struct mint_trainer *t, const struct mint_pack *p, const str
     size_t row_bytes = (size_t)c->hidden * sizeof(float);
     MINT_TRY(t->ops->upload(t->dev, h->dlp, t->host_dlp, (size_t)p->hn * sizeof(float), err));
     MINT_TRY(t->ops->head_backward(t->dev, h->dh, lora ? h->du : NULL, h->dlp, h->lse, h->h,
-                              t->model->head, lora, p->target, p->hn, err));
+                                   t->model->head, lora, p->target, p->hn, err));
     if (lora)
         MINT_TRY(head_lora_grads(t, p, lora, err));
     MINT_TRY(t->ops->zero(t->dev, h->dx, (size_t)p->hn * row_bytes, err));
-    MINT_TRY(t->ops->rmsnorm_backward(t->dev, h->dx, h->dh, h->x, t->model->norm, c->norm_eps, p->hn,
-                                 c->hidden, err));
+    MINT_TRY(t->ops->rmsnorm_backward(t->dev, h->dx, h->dh, h->x, t->model->norm, c->norm_eps,
+                                      p->hn, c->hidden, err));
     MINT_TRY(t->ops->zero(t->dev, t->back->dx, (size_t)b->T * row_bytes, err));
     MINT_TRY(t->ops->scatter(t->dev, t->back->dx, h->dx, p->hrow, p->hn, row_bytes, err));
     for (int l = c->layers - 1; l >= 0; l--) {
-        MINT_TRY(mint_forward_layer(t->model, t->adapter, l, t->kv, 0, t->work, t->x[l], t->x[l + 1], b,
-                               err));
+        MINT_TRY(mint_forward_layer(t->model, t->adapter, l, t->kv, 0, t->work, t->x[l],
+                                    t->x[l + 1], b, err));
         MINT_TRY(mint_backward_layer(t->model, t->adapter, l, t->kv, t->work, t->back, t->x[l], b,
-                                t->tree, err));
+                                     t->tree, err));
     }
     return 0;
 }
@@ -458,7 +461,8 @@ static int update(struct mint_trainer *t, float *const *sum, double lr, double n
     };
     for (size_t i = 0; i < t->adapter->nparams; i++) {
         const struct mint_param *p = &t->adapter->param[i];
-        MINT_TRY(t->ops->adam(t->dev, p->value, t->m[i], t->v[i], sum[i], p->rows * p->cols, &a, err));
+        MINT_TRY(
+            t->ops->adam(t->dev, p->value, t->m[i], t->v[i], sum[i], p->rows * p->cols, &a, err));
     }
     return mint_adapter_sync(t->adapter, err);
 }

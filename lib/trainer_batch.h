@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trainer_batch.h: private to the trainer: a micro-batch of datums, packed without padding. Every array is host memory.
+ * trainer_batch.h: private to the trainer: a micro-batch of datums, packed without padding. Every
+ * array is host memory.
  */
 #ifndef MINT_TRAINER_BATCH_H
 #define MINT_TRAINER_BATCH_H
@@ -14,14 +15,17 @@ struct mint_pack {
     int64_t T, pages_n;
     int32_t *ids, *pos, *page_of_row, *page_list;
     struct mint_seq *seqs;
-    /* rows whose logprob is wanted, ascending: their number, row, target, and each datum's first one */
+    /* rows whose logprob is wanted, ascending: their number, row, target, and each datum's first
+     * one */
     int64_t hn;
     int32_t *hrow, *target;
     int64_t *hfirst; /* n + 1 */
 };
 
-/* Packs d[0..n). all: every position with a target below vocab is wanted, else those with weight != 0. */
-void mint_pack_build(struct mint_pack *p, const struct mint_datum *const *d, size_t n, bool all, int32_t vocab);
+/* Packs d[0..n). all: every position with a target below vocab is wanted, else those with weight !=
+ * 0. */
+void mint_pack_build(struct mint_pack *p, const struct mint_datum *const *d, size_t n, bool all,
+                     int32_t vocab);
 void mint_pack_release(struct mint_pack *p);
 /* How many of d[0..n) fit one micro-batch of about limit positions: at least 1 if n > 0. */
 size_t mint_pack_fit(const struct mint_datum *const *d, size_t n, int64_t limit);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mint-sample: groups of responses to prompts, with the logprob of every token. The work is in sample_job.h. */
+/* mint-sample: groups of responses to prompts, with the logprob of every token. The work is in
+ * sample_job.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +53,8 @@ static const struct mint_opt option_table[] = {
     MINT_O_FLAG(0, "allow-special", O, allow_special,
                 "control tokens in chat content are control tokens"),
     MINT_O_STR(0, "template", "TEXT", O, template, "prompt text from fields: 'Q: {question}\\nA:'"),
-    MINT_O_INT(0, "step", "S", O, step, 0, 1e15, "take slice S (from 0) of the prompts, epochs on end"),
+    MINT_O_INT(0, "step", "S", O, step, 0, 1e15,
+               "take slice S (from 0) of the prompts, epochs on end"),
     MINT_O_INT(0, "groups-per-batch", "N", O, groups_per_batch, 1, 1 << 24, "prompts of a slice"),
     MINT_O_INT(0, "shuffle-seed", "N", O, shuffle_seed, 0, 9007199254740992.0,
                "shuffle the prompts, each epoch anew"),
@@ -65,8 +67,10 @@ static const struct mint_opt option_table[] = {
     MINT_O_STR(0, "as", "NAME", O, as, "with --replay: sequence field that gets them"),
     MINT_O_HEAD("Running"),
     MINT_O_INT(0, "batch", "N", O, slots, 1, 65536, "sequences that run at a time"),
-    MINT_O_INT(0, "micro-tokens", "N", O, micro_tokens, 1, 1 << 24, "positions of one forward pass"),
-    MINT_O_INT(0, "kv-memory", "SIZE", O, kv_memory, 0, 1e18, "most bytes for keys and values, 0 no limit"),
+    MINT_O_INT(0, "micro-tokens", "N", O, micro_tokens, 1, 1 << 24,
+               "positions of one forward pass"),
+    MINT_O_INT(0, "kv-memory", "SIZE", O, kv_memory, 0, 1e18,
+               "most bytes for keys and values, 0 no limit"),
     MINT_O_FLAG(0, "dry-run", O, dry_run, "print the prompts and their tokens, plan memory, stop"),
     MINT_O_END,
 };
@@ -112,8 +116,9 @@ static int check_options(struct options *o, struct mint_err *err)
     if (o->temperature == 0 && !mint_cli_given("group-size"))
         o->group_size = 1;
     if (o->temperature == 0 && o->group_size > 1)
-        return mint_usage(err, "--temperature 0 gives %lld equal responses a prompt; use "
-                               "--group-size 1, or a temperature above 0",
+        return mint_usage(err,
+                          "--temperature 0 gives %lld equal responses a prompt; use "
+                          "--group-size 1, or a temperature above 0",
                           (long long)o->group_size);
     if (o->given && o->replay)
         return mint_usage(err, "--given and --replay exclude each other");

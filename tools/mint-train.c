@@ -22,7 +22,8 @@ struct options {
     struct mint_common common;
     const char *model, *from, *to, *ref_adapter;
     int loss, kl_estimator, schedule;
-    double clip_low, clip_high, beta, kl_coef, lr, alpha, beta1, beta2, eps, weight_decay, grad_clip;
+    double clip_low, clip_high, beta, kl_coef, lr, alpha, beta1, beta2, eps, weight_decay,
+        grad_clip;
     int64_t rank, seed, batch_size, epochs, substeps, warmup, total_steps, micro_tokens;
     bool train_attn, train_mlp, train_unembed, forward_only, dry_run;
 };
@@ -122,8 +123,8 @@ static int check_options(struct options *o, struct mint_err *err)
         return mint_usage(err, "--to CKPT is missing (or --forward-only)");
     if (o->to && o->forward_only)
         return mint_usage(err, "--forward-only trains nothing: no --to");
-    static const char *const fresh_only[] = {"rank",        "alpha",         "seed", "train-attn",
-                                             "train-mlp", "train-unembed"};
+    static const char *const fresh_only[] = {"rank",       "alpha",     "seed",
+                                             "train-attn", "train-mlp", "train-unembed"};
     for (size_t i = 0; o->from && i < MINT_ARRAY_LEN(fresh_only); i++)
         if (mint_cli_given(fresh_only[i]))
             return mint_usage(err, "--%s is for a fresh adapter: --from has its own",
@@ -134,8 +135,9 @@ static int check_options(struct options *o, struct mint_err *err)
     if (!mint_cli_given("clip-high-threshold"))
         o->clip_high = cispo ? 4.0 : 1.2;
     if (o->clip_low > o->clip_high)
-        return mint_usage(err, "--clip-low-threshold %g is above --clip-high-threshold %g; they "
-                               "are bounds of the ratio itself (0.8 and 1.2, not 0.2)",
+        return mint_usage(err,
+                          "--clip-low-threshold %g is above --clip-high-threshold %g; they "
+                          "are bounds of the ratio itself (0.8 and 1.2, not 0.2)",
                           o->clip_low, o->clip_high);
     if (o->ref_adapter && o->kl_coef == 0)
         return mint_usage(err, "--ref-adapter goes with --kl-penalty-coef");
@@ -292,7 +294,8 @@ static int report_step(void *ctx, const struct mint_train_report *r, struct mint
     char extra[96];
     snprintf(extra, sizeof extra, "loss %.4g, %.4g a token", st->loss, st->loss / tok);
     mint_progress_set(&s->progress, (double)r->step, extra);
-    mint_verbose(1, "step %lld (%lld of %lld): loss:sum %.6g over %lld tokens, grad norm %.4g, lr %g",
+    mint_verbose(1,
+                 "step %lld (%lld of %lld): loss:sum %.6g over %lld tokens, grad norm %.4g, lr %g",
                  (long long)r->global, (long long)r->step, (long long)r->of, st->loss,
                  (long long)st->tokens, st->grad_norm, r->lr);
     return mint_metrics_end(&m, s->o->common.metrics, err);
@@ -305,7 +308,8 @@ static int train(struct session *s, struct mint_err *err)
     s->start = mint_now();
     mint_progress_begin(&s->progress, "training", "steps",
                         (double)mint_train_planned(&s->config, s->data.n));
-    int rc = mint_train_run(&s->config, s->trainer, &s->data, report_step, s, &s->last, &tokens, err);
+    int rc =
+        mint_train_run(&s->config, s->trainer, &s->data, report_step, s, &s->last, &tokens, err);
     mint_progress_end(&s->progress);
     if (rc < 0)
         return -1;
@@ -331,8 +335,8 @@ static void put_forward(struct mint_buf *b, const struct mint_datum *d, const fl
 static int forward_only(struct session *s, struct mint_err *err)
 {
     const struct mint_adapter *a = s->policy.adapter;
-    unsigned flags = (s->o->common.plain ? MINT_OUT_PLAIN : 0u) |
-                     (s->o->common.force ? MINT_OUT_FORCE : 0u);
+    unsigned flags =
+        (s->o->common.plain ? MINT_OUT_PLAIN : 0u) | (s->o->common.force ? MINT_OUT_FORCE : 0u);
     struct mint_out *out;
     struct mint_buf b = MINT_BUF_INIT;
     int rc = mint_out_open(&out, s->o->common.output, flags, err);
@@ -438,7 +442,8 @@ static int work(struct session *s, struct mint_err *err)
     if (there < 0)
         return -1;
     if (there)
-        mint_note("%s is there already, made from the same base, parent, datums and options", o->to);
+        mint_note("%s is there already, made from the same base, parent, datums and options",
+                  o->to);
     else if (make_trainer(s, err) < 0 || train(s, err) < 0)
         return -1;
     unlink(s->lock.path); /* who comes now finds the checkpoint itself */

@@ -82,7 +82,7 @@ bytes() {
     run_tool mint-train --model model --lr 1e-3 --from bare --to c3 b
     expect 0
     has "$stderr" "optimizer.safetensors"
-    ! cmp -s c3/adapter_model.safetensors c2/adapter_model.safetensors
+    run ! cmp -s c3/adapter_model.safetensors c2/adapter_model.safetensors
 }
 
 @test "the same run again says so; another one to the same place is refused" {
@@ -129,7 +129,7 @@ bytes() {
     o=(--from ckpt --lr 1e-3 --kl-penalty-coef 0.3)
     mint-train --model model "${o[@]}" --to base d.jsonl
     mint-train --model model "${o[@]}" --ref-adapter ckpt --to self d.jsonl
-    ! cmp -s base/adapter_model.safetensors self/adapter_model.safetensors
+    run ! cmp -s base/adapter_model.safetensors self/adapter_model.safetensors
     # a reference equal to the policy has no slope at the first step
     mint-train --model model --from ckpt --lr 1e-3 --to none d.jsonl
     same self/adapter_model.safetensors none/adapter_model.safetensors

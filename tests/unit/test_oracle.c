@@ -28,10 +28,10 @@ struct fixture {
     struct mint_datums data;
 };
 
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        if ((call) < 0)                                                                            \
-            fail_msg("%s", err.msg);                                                               \
+#define OK(call)                     \
+    do {                             \
+        if ((call) < 0)              \
+            fail_msg("%s", err.msg); \
     } while (0)
 
 static char *path_of(const struct fixture *f, const char *file)

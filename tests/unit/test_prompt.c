@@ -207,10 +207,14 @@ static void planned_steps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(templates),      cmocka_unit_test(template_errors),
-        cmocka_unit_test(ids),            cmocka_unit_test(slices),
-        cmocka_unit_test(splices),        cmocka_unit_test(reserved_names),
-        cmocka_unit_test(learning_rates), cmocka_unit_test(planned_steps),
+        cmocka_unit_test(templates),
+        cmocka_unit_test(template_errors),
+        cmocka_unit_test(ids),
+        cmocka_unit_test(slices),
+        cmocka_unit_test(splices),
+        cmocka_unit_test(reserved_names),
+        cmocka_unit_test(learning_rates),
+        cmocka_unit_test(planned_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
