@@ -72,7 +72,7 @@ void mint_decode(const struct mint_tokenizer *tok, const int32_t *ids, size_t n,
  * without a token. For stop strings: a text position maps to a token by summing *n. */
 const char *mint_token_bytes(const struct mint_tokenizer *tok, int32_t id, size_t *n);
 
-/* Id of an added or vocabulary token by its exact text in the file ("<|im_end|>", "Ġhello"), -1. */
+/* Id of an added or vocabulary token by its exact text in the file ("<|im_end|>"), -1. */
 int32_t mint_tokenizer_id(const struct mint_tokenizer *tok, const char *token);
 bool mint_tokenizer_has(const struct mint_tokenizer *tok, int32_t id); /* some token has this id */
 bool mint_tokenizer_is_special(const struct mint_tokenizer *tok, int32_t id);
