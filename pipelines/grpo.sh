@@ -114,11 +114,11 @@ sample() {
 # The policy after step $1, which is the checkpoint $2, on the conf's eval.prompts.
 evaluate() {
     { [ "$every" -gt 0 ] && { [ $(($1 % every)) -eq 0 ] || [ "$1" -eq "$steps" ]; }; } || return 0
-    place=$run_dir/eval/$(printf %04d "$1")
+    place=$run_dir/eval/$(printf %04d "$1") tested=$2
     folder "$run_dir/eval"
     eval "set -- $(conf_options sample 'groups-per-batch shuffle-seed') --group-size=1 --temperature=0" \
         "$(conf_options eval 'every prompts')"
-    sample "$place.jsonl.zst" "$eval_prompts" "$2" "$@" --seed="$seed"
+    sample "$place.jsonl.zst" "$eval_prompts" "$tested" "$@" --seed="$seed"
     score "$place-scored.jsonl.zst" "$place.jsonl.zst"
     stage "$place.txt" mint-score none --summary "$place-scored.jsonl.zst"
 }
@@ -144,20 +144,19 @@ is_empty() {
 
 # One step; $policy is the checkpoint before it, and becomes the one after it.
 step() {
-    dir=$run_dir/step-$(printf %04d "$1")
-    ckpt=$run_dir/ckpt/$1
+    nth=$1 dir=$run_dir/step-$(printf %04d "$1") ckpt=$run_dir/ckpt/$1
     if [ -e "$dir/skipped" ] || [ -e "$ckpt" ]; then
         [ -e "$dir/skipped" ] || policy=$ckpt
         return 0
     fi
     folder "$dir"
     eval "set -- $(conf_options sample)"
-    sample "$dir/rollouts.jsonl.zst" "$prompts" "$policy" "$@" --step=$(($1 - 1)) --seed=$((seed + $1))
+    sample "$dir/rollouts.jsonl.zst" "$prompts" "$policy" "$@" --step=$((nth - 1)) --seed=$((seed + nth))
     score "$dir/scored.jsonl.zst" "$dir/rollouts.jsonl.zst"
     eval "set -- $(conf_options advantage)"
     measured "$dir/datums.metrics" "$dir/datums.jsonl.zst" mint-advantage "$@" "$dir/scored.jsonl.zst"
     if is_empty "$dir/datums.jsonl.zst"; then
-        say "step $1: no datums, every group was flat; the policy stays ${policy:-the base}"
+        say "step $nth: no datums, every group was flat; the policy stays ${policy:-the base}"
         echo "no datums: every group was flat; the policy stays ${policy:-the base}" >"$dir/skipped.tmp"
         mv "$dir/skipped.tmp" "$dir/skipped"
         return 0
@@ -182,11 +181,14 @@ main() {
     parse "$@"
     configure
     find_tools "$here"
-    folder "$run_dir/ckpt"
-    if [ -z "$dry_run" ]; then
+    if [ -n "$dry_run" ]; then
+        printf 'export OMP_WAIT_POLICY=%s "PATH=%s:$PATH"\n' "$OMP_WAIT_POLICY" "$tools"
+    else
+        folder "$run_dir"
         lock_run "$run_dir"
         keep_conf "$run_dir" "$free"
     fi
+    folder "$run_dir/ckpt"
     policy=$start
     evaluate 0 "$policy"
     n=1

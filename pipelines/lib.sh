@@ -10,6 +10,7 @@ OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 export OMP_WAIT_POLICY
 program=${program:-pipeline}
 conf=${conf:-}
+tools=
 
 say() {
     [ -n "$quiet" ] || printf '%s: %s\n' "$program" "$*" >&2
@@ -25,16 +26,18 @@ usage_error() {
     exit 2
 }
 
-# The tools come from the installation or build tree that this script is part of, else from PATH.
+# The tools come from MINT_BIN, from the build or installation that this script is part of, or from PATH.
 find_tools() {
-    for dir in "$1/../bin" "$1/../../../bin" "$1/../../bin"; do
+    for dir in "${MINT_BIN:-$1/../bin}" "$1/../bin" "$1/../../../bin"; do
         if [ -x "$dir/mint-train" ]; then
-            PATH=$(cd "$dir" && pwd):$PATH
+            tools=$(cd "$dir" && pwd)
+            PATH=$tools:$PATH
             export PATH
             return
         fi
     done
     command -v mint-train >/dev/null || die "mint-train is not in PATH: build the tools with make, or install them"
+    tools=$(dirname "$(command -v mint-train)")
 }
 
 # ---- confs: lines `name = value`, # comments ------------------------------------------------------------------------
@@ -160,16 +163,21 @@ lock_run() {
     echo $$ >"$1/lock"
 }
 
-# keep_conf RUN IGNORED: stores $conf there at first; later refuses one that differs, but for names that match the
-# extended regular expression IGNORED.
+# keep_conf RUN IGNORED: stores $conf there until there is a first output; later refuses one that differs, but for names
+# that match the extended regular expression IGNORED.
 keep_conf() {
     kept=$1/conf
-    if [ ! -e "$kept" ]; then
+    begun=
+    for file in "$1"/step-*/*.zst "$1"/eval/*.zst "$1"/ckpt/*; do
+        [ ! -e "$file" ] || begun=1
+    done
+    if [ -z "$begun" ]; then
         printf '%s\n' "$conf" >"$kept.tmp"
         printf '%s  conf\n' "$(sha256sum <"$kept.tmp" | cut -d' ' -f1)" >"$kept.sha256"
         mv "$kept.tmp" "$kept"
         return
     fi
+    [ -e "$kept" ] || die "$1 has outputs, but the conf that made them is gone: take another run folder"
     (cd "$1" && sha256sum --status -c conf.sha256) || die "$kept was changed by hand: $1/conf.sha256 does not fit it"
     grep -Ev "^($2) = " "$kept" >"$1/conf.old" || :
     printf '%s\n' "$conf" | grep -Ev "^($2) = " >"$1/conf.new" || :

@@ -129,7 +129,7 @@ In $folder:
   random/ model/       the random base, and the same with the demonstrations merged in
   ckpt/1 ... ckpt/$rl_steps    the adapters of the steps (PEFT folders, with Adam's state)
   eval/*.jsonl.zst     the answers to the held-out problems at the three points
-To look at them:
+To look at them (the tools are in $tools):
   zstd -dc $folder/eval/3-grpo.jsonl.zst | head -n 3
   mint-score none --summary $folder/eval/2-sft.jsonl.zst
   echo '{"prompt":"17+8="}' | mint-sample --model $folder/model --adapter $policy --temperature 0 --plain

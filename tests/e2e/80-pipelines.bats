@@ -1,0 +1,318 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The pipelines: a run that is resumed by running it again, one process at a time in a run folder.
+load helpers
+
+setup_file() {
+    export FILE_DIR=$BATS_FILE_TMPDIR
+    [ -x "$MINT_BIN/mint-init" ] || return 0
+    "$MINT_BIN/mint-init" --to "$FILE_DIR/model" --preset tiny
+}
+
+setup() {
+    enter_scratch
+    need mint-init mint-sample mint-score mint-advantage mint-train
+    ln -s "$FILE_DIR/model" model
+    for i in 1 2 3 4 5 6 7 8; do
+        printf '{"id":"p%d","prompt":"%d + 5 =","answer":"never this"}\n' "$i" "$i"
+    done >prompts.jsonl
+    conf 3 >grpo.conf
+}
+
+# The length of the response is the reward: even a random model has groups of all kinds there.
+conf() {
+    cat <<END
+# a run of $1 steps
+model = model
+prompts = prompts.jsonl
+run = run
+steps = $1
+seed = 7
+sample.groups-per-batch = 2
+sample.group-size = 4
+sample.max-tokens = 6
+sample.temperature = 1
+sample.stop = a
+sample.stop = it's
+score = length
+score.target = 3
+train.lr = 1e-2
+adapter.rank = 2
+END
+}
+
+GRPO=$MINT_ROOT/pipelines/grpo.sh
+grpo() {
+    "$GRPO" "$@"
+}
+
+teardown() {
+    touch go
+}
+
+# Everything in a run folder but what holds times: names and digests.
+state() {
+    (cd "$1" && find . -type f ! -name '*.metrics' ! -name metrics.jsonl ! -name lock ! -name 'conf*' -print0 | sort -z |
+        xargs -0 sha256sum)
+}
+
+@test "a run makes every stage and every checkpoint; run again, it has nothing to do" {
+    run_tool grpo grpo.conf
+    expect 0
+    for f in rollouts scored datums; do
+        [ "$(zstd -dc "run/step-0003/$f.jsonl.zst" | wc -l)" -gt 0 ]
+    done
+    [ "$(jq .step run/ckpt/3/trainer_state.json)" -eq 3 ]
+    [ "$(jq -r 'select(.tool == "mint-train") | .stage' run/metrics.jsonl | paste -sd,)" = \
+        step-0001/train,step-0002/train,step-0003/train ]
+    has "$stderr" "3 steps are done: run/ckpt/3"
+    find run -type f ! -name lock ! -name 'metrics.jsonl' -printf '%p %i %T@\n' | sort >before
+    run_tool grpo -q grpo.conf
+    expect 0
+    [ -z "$stderr" ]
+    find run -type f ! -name lock ! -name 'metrics.jsonl' -printf '%p %i %T@\n' | sort >after
+    same before after
+}
+
+@test "the printed commands do the same as the run, and printing them makes nothing" {
+    run_tool grpo --dry-run grpo.conf
+    expect 0
+    [ ! -e run ]
+    has "$output" "'--stop=it'\\''s'"
+    has "$output" "--adapter run/ckpt/2"
+    printf '%s\n' "$output" >commands
+    sh -e commands
+    state run >pasted
+    mv run pasted.run
+    grpo -q grpo.conf
+    state run >ran
+    same pasted ran
+    run_tool grpo --dry-run grpo.conf
+    lacks "$output" mint-
+}
+
+@test "more steps later, or all at once: the same bytes" {
+    grpo -q grpo.conf straight
+    conf 1 >short.conf
+    grpo -q short.conf run
+    conf 3 >short.conf
+    grpo -q short.conf run
+    state straight >want
+    state run >got
+    same want got
+}
+
+@test "killed after checkpoint 2, a run makes exactly the steps that are left" {
+    conf 4 >grpo.conf
+    grpo -q grpo.conf straight
+    "$GRPO" grpo.conf run >log 2>&1 3>&- &
+    pid=$!
+    for _ in $(seq 600); do
+        [ ! -e run/ckpt/2 ] || break
+        sleep 0.05
+    done
+    kill -KILL $pid
+    wait $pid || true
+    [ -e run/ckpt/2 ]
+    cp -r run/ckpt/2 two
+    grpo grpo.conf run 2>log
+    ! grep -q 'ckpt/[12] ' log
+    for f in two/*; do
+        same "$f" "run/ckpt/2/${f##*/}"
+    done
+    state straight >want
+    state run >got
+    same want got
+}
+
+@test "a stage is made again when its file is deleted" {
+    grpo -q grpo.conf
+    state run >want
+    rm -r run/step-0002/scored.jsonl.zst run/step-0002/datums.jsonl.zst run/ckpt/2
+    run_tool grpo grpo.conf
+    expect 0
+    lacks "$stderr" rollouts
+    has "$stderr" run/step-0002/scored.jsonl.zst
+    state run >got
+    same want got
+}
+
+# A mint-sample that waits until the file `go` is there.
+slow_tools() {
+    mkdir slow
+    for t in mint-init mint-score mint-advantage mint-train; do
+        ln -s "$MINT_BIN/$t" "slow/$t"
+    done
+    printf '#!/bin/sh\necho $$ >>%s\nwhile [ ! -e %s ]; do sleep 0.05; done\nexec %s "$@"\n' "$PWD/waiting" "$PWD/go" \
+        "$MINT_BIN/mint-sample" >slow/mint-sample
+    chmod +x slow/mint-sample
+}
+
+@test "two runs on one folder: the second ends at once and names the first; the lock dies with its holder" {
+    slow_tools
+    MINT_BIN=$PWD/slow "$GRPO" -q grpo.conf >log 2>&1 3>&- &
+    holder=$!
+    until [ -s waiting ]; do sleep 0.05; done
+    run_tool timeout 20 "$GRPO" grpo.conf
+    expect_error 1 "run is locked: process $holder is working on it"
+    kill -KILL "$holder"
+    wait "$holder" || true
+    # what it started is still there, waiting; a third run does not care
+    run_tool grpo grpo.conf
+    expect 0
+    state run >want
+    touch go
+    sleep 0.3
+    state run >got
+    same want got
+    [ -z "$(find run -name '*.tmp*')" ]
+}
+
+@test "a step whose groups are all flat is skipped, and the next one goes on from the last checkpoint" {
+    # In step 2 the answer is the text of one of its samples; in the steps 1 and 3 no sample can be right.
+    sed -i 's/^score = .*/score = exact/; /^score.target/d; s/^steps.*/steps = 1/' grpo.conf
+    run_tool grpo grpo.conf
+    expect 0
+    has "$stderr" "step 1: no datums, every group was flat; the policy stays the base"
+    has "$(cat run/step-0001/skipped)" "every group was flat"
+    [ ! -e run/ckpt/1 ]
+    mint-sample --model model --groups-per-batch 2 --group-size 4 --max-tokens 6 --temperature 1 --stop a \
+        --stop "it's" --step 1 --seed 9 --plain prompts.jsonl | head -n 1 >rollout
+    jq -c --slurpfile r rollout 'if .id == $r[0].id then .answer = $r[0].sequences[0].text else . end' prompts.jsonl >p2
+    mv p2 prompts.jsonl
+    sed -i 's/^steps.*/steps = 3/' grpo.conf
+    run_tool grpo grpo.conf run2
+    expect 0
+    [ -e run2/step-0001/skipped ] && [ -e run2/ckpt/2 ] && [ -e run2/step-0003/skipped ]
+    [ "$(jq .step run2/ckpt/2/trainer_state.json)" -eq 1 ]
+    [ "$(zstd -dc run2/step-0003/rollouts.jsonl.zst | jq -r '.sampling.adapter' | head -n 1)" != null ]
+    has "$stderr" "3 steps are done: run2/ckpt/2"
+}
+
+@test "another conf on the same folder is refused with the differences; steps and threads are free" {
+    conf 1 >grpo.conf
+    grpo -q grpo.conf
+    state run >before
+    sed -i 's/^seed.*/seed = 8/' grpo.conf
+    run_tool grpo grpo.conf
+    expect 1
+    has "$stderr" "< seed = 7"
+    has "$stderr" "> seed = 8"
+    has "$stderr" "run was begun with another conf"
+    state run >after
+    same before after
+    conf 1 >grpo.conf
+    echo 'threads = 1' >>grpo.conf
+    run_tool grpo grpo.conf
+    expect 0
+    echo '{"prompt":"new"}' >>prompts.jsonl
+    run_tool grpo grpo.conf
+    expect 1
+    has "$stderr" "prompts-sha256"
+    conf 1 | sed 's/^seed.*/seed = 8/' >run/conf
+    run_tool grpo grpo.conf
+    expect_error 1 "run/conf was changed by hand"
+}
+
+@test "a conf that fails before the first output may be corrected" {
+    echo 'sample.top-q = 1' >>grpo.conf
+    run_tool grpo grpo.conf
+    expect 1
+    has "$stderr" "mint-sample: unknown option"
+    has "$stderr" "run/step-0001/rollouts.jsonl.zst could not be made"
+    [ -z "$(find run -name '*.zst*')" ]
+    conf 1 >grpo.conf
+    run_tool grpo grpo.conf
+    expect 0
+}
+
+@test "bad confs: one line that names the file and the place, nothing made" {
+    bad() { # LINE TEXT
+        { conf 1 && echo "$1"; } >bad.conf
+        run_tool grpo bad.conf
+        expect_error 1 "$2"
+        [ ! -e run ]
+    }
+    bad 'nonsense' 'bad.conf:17: not a line `name = value`'
+    bad 'steps = 2' 'bad.conf:17: "steps" is given twice'
+    bad 'stepz = 2' 'bad.conf: stepz is no name'
+    bad 'train.from = x' 'bad.conf: train.from is set by grpo.sh itself'
+    bad 'start = ckpt' 'adapter.* is for a fresh adapter'
+    bad 'eval.every = 1' 'eval.prompts =  cannot be read'
+    conf x >bad.conf
+    run_tool grpo bad.conf
+    expect_error 1 'bad.conf: steps = x is not a whole number'
+    conf 1 | grep -v '^score' >bad.conf
+    run_tool grpo bad.conf
+    expect_error 1 'score is missing'
+    conf 1 | sed 's/^model.*/model = nowhere/' >bad.conf
+    run_tool grpo bad.conf
+    expect_error 1 'model = nowhere is no model folder'
+    run_tool grpo nowhere.conf
+    expect_error 1 'cannot read nowhere.conf'
+    run_tool grpo
+    expect_error 2 "the conf is missing; try 'grpo.sh --help'"
+    run_tool grpo --wrong grpo.conf
+    expect_error 2 'unknown option --wrong'
+    run_tool grpo --help
+    expect 0
+    has "$output" 'usage: grpo.sh'
+}
+
+@test "scorers in turn, and evaluation at the start, now and then and at the end" {
+    head -n 3 prompts.jsonl >heldout.jsonl
+    cat >>grpo.conf <<END
+score2 = exact
+score2.weight = 0.5
+eval.prompts = heldout.jsonl
+eval.every = 2
+eval.max-tokens = 3
+END
+    run_tool grpo grpo.conf
+    expect 0
+    [ "$(zstd -dc run/step-0001/scored.jsonl.zst | jq -r '.sequences[0].scores | keys | join(",")' | sort -u)" = exact,length ]
+    [ "$(cd run/eval && echo *.txt)" = "0000.txt 0002.txt 0003.txt" ]
+    has "$(cat run/eval/0003.txt)" "reward mean"
+    [ "$(zstd -dc run/eval/0002.jsonl.zst | jq -c '[.sampling.temperature, .sampling.max_tokens, (.sequences | length)]' | sort -u)" = "[0,3,1]" ]
+    [ "$(zstd -dc run/eval/0000.jsonl.zst | jq -r .sampling.adapter | sort -u)" = null ]
+}
+
+@test "the make form gives the bytes of the same commands, and has nothing to do the second time" {
+    command -v make >/dev/null || skip "no make"
+    mk() {
+        make -s -f "$MINT_ROOT/pipelines/grpo.mk" MODEL=model PROMPTS=prompts.jsonl STEPS=2 RUN=mk \
+            SAMPLE='--groups-per-batch 2 --group-size 4 --max-tokens 6 --temperature 1' SCORE='length --target 3' \
+            ADVANTAGE=-q TRAIN='--lr 1e-2' ADAPTER='--rank 2' "$@"
+    }
+    mk 3>&-
+    grep -v -e '^sample.stop' grpo.conf | sed 's/^seed.*/seed = 0/; s/^steps.*/steps = 2/' >same.conf
+    grpo -q same.conf
+    for n in 1 2; do
+        same "mk/step-$n/rollouts.jsonl.zst" "run/step-000$n/rollouts.jsonl.zst"
+    done
+    mk -q 3>&-
+}
+
+@test "the arithmetic quickstart runs on any model folder, and resumes" {
+    run_tool "$MINT_ROOT/pipelines/arithmetic/run.sh" model work
+    expect 0
+    [ "$(wc -l <work/demonstrations.jsonl)" -eq 100 ]
+    jq -se 'all(.[]; (.prompt | capture("is (?<a>[0-9]+) [*] (?<b>[0-9]+)") | (.a | tonumber) * (.b | tonumber)) ==
+        (.answer | tonumber))' work/*.jsonl >/dev/null
+    [ "$(jq .step work/sft/trainer_state.json)" -eq 10 ]
+    [ -e work/run/eval/0010.txt ]
+    has "$output" "run/eval/0010.txt: accuracy"
+    run_tool "$MINT_ROOT/pipelines/arithmetic/run.sh" model work
+    expect 0
+    lacks "$stderr" rollouts
+}
+
+@test "the demo refuses a folder that exists, and says how it is used" {
+    mkdir there
+    run_tool "$MINT_ROOT/pipelines/demo/run.sh" there
+    expect 1
+    has "$stderr" "name a folder that does not exist"
+    run_tool "$MINT_ROOT/pipelines/demo/run.sh" --help
+    expect 0
+    has "$output" "usage: demo/run.sh"
+}
