@@ -36,7 +36,7 @@ $(RUN)/step-$(1)/rollouts.jsonl.zst: | $(PROMPTS) $(call before,$(1))
 		--seed $(1) $(PROMPTS) -f -o $$@
 
 $(RUN)/ckpt/$(1): $(RUN)/step-$(1)/datums.jsonl.zst | $(call before,$(1))
-	if [ "$$$$(zstd -dcq $$< | head -c 1 | wc -c)" -gt 0 ]; then \
+	if [ "$$$$(zstd -dcq <$$< | head -c 1 | wc -c)" -gt 0 ]; then \
 		mint-train --model $(MODEL) $(if $(call before,$(1)),--from $(call before,$(1)),$(ADAPTER)) $(TRAIN) --to $$@ $$<; \
 	else $(if $(call before,$(1)),ln -s $(notdir $(call before,$(1))) $$@,echo 'step $(1): no datums, every group was flat' >&2; exit 1); fi
 endef

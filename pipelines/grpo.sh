@@ -139,7 +139,7 @@ train() {
 
 # True if there is nothing to train on: every group of the step was flat.
 is_empty() {
-    [ -z "$dry_run" ] && [ "$(zstd -dcq "$1" | head -c 1 | wc -c)" -eq 0 ]
+    [ -z "$dry_run" ] && [ "$(zstd -dcq <"$1" | head -c 1 | wc -c)" -eq 0 ]
 }
 
 # One step; $policy is the checkpoint before it, and becomes the one after it.

@@ -61,7 +61,7 @@ accuracy() {
     out=$folder/eval/$1.jsonl.zst
     mint-sample --model "$2" ${3:+--adapter "$3"} --temperature 0 --group-size 1 --max-tokens 4 "$folder/heldout.jsonl" |
         mint-score exact -o "$out"
-    zstd -dcq "$out" | awk '/"reward":1[,}]/ { right++ } END { printf "%.0f\n", 100 * right / NR }'
+    zstd -dcq <"$out" | awk '/"reward":1[,}]/ { right++ } END { printf "%.0f\n", 100 * right / NR }'
 }
 
 bar() {

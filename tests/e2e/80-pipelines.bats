@@ -116,7 +116,7 @@ state() {
     [ -e run/ckpt/2 ]
     cp -r run/ckpt/2 two
     grpo grpo.conf run 2>log
-    ! grep -q 'ckpt/[12] ' log
+    run ! grep -q 'ckpt/[12] ' log
     for f in two/*; do
         same "$f" "run/ckpt/2/${f##*/}"
     done
