@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mem.h"
+
 static int score_none(void *state, const struct mint_score_task *t, struct mint_score *out,
                       struct mint_err *err)
 {
@@ -18,8 +20,9 @@ const struct mint_scorer mint_scorer_none = {
     .name = "none", .summary = "no score: sum up the rewards that are there", .score = score_none};
 
 static const struct mint_scorer *const scorers[] = {
-    &mint_scorer_exact,     &mint_scorer_number, &mint_scorer_regex, &mint_scorer_length,
-    &mint_scorer_heuristic, &mint_scorer_cmd,    &mint_scorer_none,
+    &mint_scorer_exact,  &mint_scorer_number,   &mint_scorer_regex,      &mint_scorer_judge,
+    &mint_scorer_format, &mint_scorer_length,   &mint_scorer_overlong,   &mint_scorer_repetition,
+    &mint_scorer_heuristic, &mint_scorer_code, &mint_scorer_cmd, &mint_scorer_none,
 };
 
 const struct mint_scorer *mint_scorer_find(const char *name)
@@ -33,7 +36,7 @@ const struct mint_scorer *mint_scorer_find(const char *name)
 
 const char *mint_scorer_names(void)
 {
-    return "exact, number, regex, length, heuristic, cmd, none";
+    return "exact, number, regex, judge, format, length, overlong, repetition, heuristic, code, cmd, none";
 }
 
 void mint_score_release(struct mint_score *s)
@@ -54,6 +57,27 @@ void mint_score_fail(struct mint_score *s, const char *fmt, ...)
     s->failed = true;
     mint_buf_adds(&s->detail, "\"error\":");
     mint_json_put_str(&s->detail, msg);
+}
+
+int mint_score_take_opts(const struct mint_score_opts *o, void **state, struct mint_err *err)
+{
+    (void)err;
+    struct mint_score_opts *copy = mint_xmalloc(sizeof(*copy));
+    *copy = *o;
+    *state = copy;
+    return 0;
+}
+
+int mint_score_response(const struct mint_score_task *t, const char **text, size_t *n,
+                        struct mint_err *err)
+{
+    const struct mint_sequence *s = &t->group->seqs[t->index];
+    *text = s->text;
+    *n = s->text_len;
+    if (s->text)
+        return 0;
+    return mint_fail(err, MINT_ESCHEMA, "sequences[%zu].text is missing: there is nothing to score",
+                     t->index);
 }
 
 int mint_score_gold(const struct mint_score_opts *o, const struct mint_score_task *t, size_t i,
@@ -109,7 +133,10 @@ bool mint_scored_reward(const struct mint_scoring *c, const struct mint_scored *
         return q->has_reward;
     if (s->scores[i].failed || (q->reward_null && !c->replace))
         return false;
-    *reward += c->weight * s->scores[i].value;
+    if (s->scores[i].clears)
+        *reward = 0;
+    else
+        *reward += c->weight * (s->scores[i].value + c->offset);
     return isfinite(*reward);
 }
 

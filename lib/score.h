@@ -18,17 +18,46 @@
 enum mint_score_which { MINT_SCORE_FIRST, MINT_SCORE_LAST };
 enum mint_score_unit { MINT_SCORE_TOKENS, MINT_SCORE_WORDS, MINT_SCORE_CHARS };
 
+enum mint_judge_mode { MINT_JUDGE_RUBRIC, MINT_JUDGE_PAIRWISE };
+
+/* The options of judge. NULL: not given. */
+struct mint_judge_opts {
+    const char *model;       /* a folder; with url, the name that the server is asked for */
+    const char *adapter;     /* a checkpoint */
+    const char *url;         /* of a server that speaks OpenAI's HTTP */
+    const char *key_env;     /* environment variable that holds its key */
+    const char *prompt_file; /* NULL: the built-in text of the mode */
+    const char *scale;       /* rubric: "LO:HI" */
+    const char *pairs;       /* pairwise: "all" or "ring:K" */
+    enum mint_judge_mode mode;
+    bool expected;      /* rubric, with a folder: the mean over the scores' probabilities */
+    int64_t max_tokens; /* of a reply */
+    int64_t jobs;       /* questions under way at a time */
+    int64_t retries;    /* url */
+    double timeout;     /* url: seconds of one try */
+    const char *device; /* as mint_policy_opts has them */
+    int precision, threads;
+};
+
+struct mint_code_opts; /* score_code.h */
+
 /* The options of all scorers; each reads its own. */
 struct mint_score_opts {
     const char *gold_field;      /* "answer" */
     bool strip, ignore_case;     /* exact, regex */
     enum mint_score_which which; /* number, regex */
-    const char *pattern;         /* regex */
-    int64_t target, min, max;    /* length; -1: not given */
-    enum mint_score_unit unit;   /* length */
+    const char *pattern;         /* regex, format */
+    bool need_stop;              /* format */
+    const char *style;           /* whose rules to follow, by name; each scorer knows its own */
+    int64_t target, min, max;    /* length, overlong (max); -1: not given */
+    int64_t buffer;              /* overlong; -1: not given */
+    int64_t ngram;               /* repetition */
+    enum mint_score_unit unit;   /* length, repetition */
     const char *command;         /* cmd */
     double timeout;              /* cmd: seconds */
     int64_t retries;             /* cmd */
+    const struct mint_code_opts *code; /* borrowed */
+    struct mint_judge_opts judge;
 };
 
 /* One sequence to be scored. A scorer may only read: several threads may work on one record. */
@@ -41,6 +70,7 @@ struct mint_score_task {
 /* What a scorer found. The buffers are empty when it is called; the caller releases them. */
 struct mint_score {
     bool failed;            /* no score: the reward is null */
+    bool clears;            /* the reward is 0, whatever the scorers before gave */
     double value;           /* finite */
     struct mint_buf detail; /* members of an object, "key":value,... without braces; may be empty */
     struct mint_buf answer; /* text that was taken for the answer: votes in the majority */
@@ -49,6 +79,18 @@ struct mint_score {
 void mint_score_release(struct mint_score *s);
 /* failed, with {"error": TEXT} in the detail. */
 void mint_score_fail(struct mint_score *s, const char *fmt, ...) MINT_PRINTF(2, 3);
+
+struct mint_scored;
+
+/* Records for a scorer that looks at whole groups, or has many questions under way at a time. */
+struct mint_score_feed {
+    /* 1: *s is the next group, its scores empty, 0: no more, -1. */
+    int (*next)(void *ctx, struct mint_scored **s, struct mint_err *err);
+    /* The group is scored, or the record turned out bad (MINT_ESCHEMA in *bad; NULL: it is fine).
+     * In the order of next; s is gone then. */
+    int (*done)(void *ctx, struct mint_scored *s, const struct mint_err *bad, struct mint_err *err);
+    void *ctx;
+};
 
 struct mint_scorer {
     const char *name, *summary;
@@ -59,6 +101,8 @@ struct mint_scorer {
      * can be scored at all (any other code). */
     int (*score)(void *state, const struct mint_score_task *t, struct mint_score *out,
                  struct mint_err *err);
+    /* In place of score: all groups of the feed, in one thread. */
+    int (*stream)(void *state, const struct mint_score_feed *feed, struct mint_err *err);
     void (*close)(void *state); /* may be NULL */
 };
 const struct mint_scorer *mint_scorer_find(const char *name); /* NULL: none */
@@ -66,9 +110,16 @@ const struct mint_scorer *mint_scorer_find(const char *name); /* NULL: none */
 const char *mint_scorer_names(void);
 
 extern const struct mint_scorer mint_scorer_exact, mint_scorer_number, mint_scorer_regex,
-    mint_scorer_length, mint_scorer_heuristic, mint_scorer_cmd, mint_scorer_none;
+    mint_scorer_judge, mint_scorer_format, mint_scorer_length, mint_scorer_overlong,
+    mint_scorer_repetition, mint_scorer_heuristic, mint_scorer_code, mint_scorer_cmd, mint_scorer_none;
 
 /* --- helpers for scorers */
+
+/* An open that keeps a copy of the options as the state; close it with free. */
+int mint_score_take_opts(const struct mint_score_opts *o, void **state, struct mint_err *err);
+/* The response of a task; a record of tokens alone has none (MINT_ESCHEMA). */
+int mint_score_response(const struct mint_score_task *t, const char **text, size_t *n,
+                        struct mint_err *err);
 
 /* The i-th gold answer of a record: its field is a string, a number (its digits), or an array of
  * those, one of which must match. Appended to out. 1, 0 past the last, -1 if the field is missing
@@ -98,7 +149,8 @@ struct mint_scoring {
     struct mint_score_opts opts;
     const char *name; /* of the score; the scorer's unless --name */
     double weight;
-    bool replace; /* forget earlier scores */
+    double offset; /* the reward gains weight * (score + offset) */
+    bool replace;  /* forget earlier scores */
     size_t jobs;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scorer regex. A pattern that runs away hits PCRE2's limits: that is no score, not a 0. */
+/* The scorers regex and format. A pattern that runs away hits PCRE2's limits: that is no score, not a 0. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <string.h>
@@ -29,12 +29,10 @@ static void close_regex(void *state)
     free(x);
 }
 
-static int open_regex(const struct mint_score_opts *o, void **state, struct mint_err *err)
+static int compile(const struct mint_score_opts *o, void **state, struct mint_err *err)
 {
     int code;
     PCRE2_SIZE at;
-    if (!o->pattern)
-        return mint_fail(err, MINT_EUSAGE, "regex needs --pattern");
     uint32_t flags = PCRE2_UTF | (o->ignore_case ? PCRE2_CASELESS : 0);
     pcre2_code *re =
         pcre2_compile((PCRE2_SPTR)o->pattern, PCRE2_ZERO_TERMINATED, flags, &code, &at, NULL);
@@ -53,6 +51,24 @@ static int open_regex(const struct mint_score_opts *o, void **state, struct mint
     pcre2_pattern_info(re, PCRE2_INFO_CAPTURECOUNT, &x->groups);
     *state = x;
     return 0;
+}
+
+static int open_regex(const struct mint_score_opts *o, void **state, struct mint_err *err)
+{
+    if (!o->pattern)
+        return mint_fail(err, MINT_EUSAGE, "regex needs --pattern");
+    return compile(o, state, err);
+}
+
+/* Without a pattern, the end alone counts. */
+static int open_format(const struct mint_score_opts *o, void **state, struct mint_err *err)
+{
+    if (!o->pattern && !o->need_stop)
+        return mint_fail(err, MINT_EUSAGE, "format needs --pattern, --need-stop or both");
+    struct mint_score_opts any = *o;
+    any.pattern = o->pattern ? o->pattern : "";
+    any.which = MINT_SCORE_FIRST;
+    return compile(&any, state, err);
 }
 
 /* The wanted match's group 1 (or 0, if the pattern has no group) in *at and *n: 1, 0 no match, or
@@ -103,30 +119,30 @@ static int compare_gold(struct regex *x, const struct mint_score_task *t, struct
     return got;
 }
 
+static int gave_up(struct mint_score *out, int code)
+{
+    PCRE2_UCHAR msg[128];
+    pcre2_get_error_message(code, msg, sizeof(msg));
+    mint_score_fail(out, "the pattern gave up: %s", (const char *)msg);
+    return 0;
+}
+
 static int score_regex(void *state, const struct mint_score_task *t, struct mint_score *out,
                        struct mint_err *err)
 {
     struct regex *x = state;
-    const struct mint_sequence *s = &t->group->seqs[t->index];
-    size_t at, n;
-    if (!s->text)
-        return mint_fail(err, MINT_ESCHEMA,
-                         "sequences[%zu].text is missing: there is nothing to "
-                         "score",
-                         t->index);
-    int found = find(x, s->text, s->text_len, &at, &n);
-    if (found < 0) {
-        PCRE2_UCHAR msg[128];
-        pcre2_get_error_message(found, msg, sizeof(msg));
-        mint_score_fail(out, "the pattern gave up: %s", (const char *)msg);
-        return 0;
-    }
+    const char *text;
+    size_t at, n, len;
+    MINT_TRY(mint_score_response(t, &text, &len, err));
+    int found = find(x, text, len, &at, &n);
+    if (found < 0)
+        return gave_up(out, found);
     bool right = found;
     out->has_answer = found;
     if (found) {
         if (x->o.strip)
-            mint_text_trim(s->text, &at, &n);
-        mint_buf_add(&out->answer, s->text + at, n);
+            mint_text_trim(text, &at, &n);
+        mint_buf_add(&out->answer, text + at, n);
     }
     if (x->groups && compare_gold(x, t, out, &right, err) < 0)
         return -1;
@@ -144,5 +160,31 @@ const struct mint_scorer mint_scorer_regex = {
     .summary = "1 if --pattern matches; with a group, if the group is the gold answer",
     .open = open_regex,
     .score = score_regex,
+    .close = close_regex,
+};
+
+static int score_format(void *state, const struct mint_score_task *t, struct mint_score *out,
+                        struct mint_err *err)
+{
+    struct regex *x = state;
+    const struct mint_sequence *s = &t->group->seqs[t->index];
+    bool stop = !x->o.need_stop || s->stop;
+    const char *text;
+    size_t at, n, len;
+    MINT_TRY(mint_score_response(t, &text, &len, err));
+    int found = find(x, text, len, &at, &n);
+    if (found < 0)
+        return gave_up(out, found);
+    out->value = found && stop ? 1 : 0;
+    mint_buf_addf(&out->detail, "\"match\":%s,\"stop\":%s", found ? "true" : "false",
+                  s->stop ? "true" : "false");
+    return 0;
+}
+
+const struct mint_scorer mint_scorer_format = {
+    .name = "format",
+    .summary = "1 if --pattern matches and, with --need-stop, the response was not cut",
+    .open = open_format,
+    .score = score_format,
     .close = close_regex,
 };

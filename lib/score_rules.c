@@ -9,28 +9,6 @@
 #include "num.h"
 #include "score.h"
 
-static int take_opts(const struct mint_score_opts *o, void **state, struct mint_err *err)
-{
-    (void)err;
-    struct mint_score_opts *copy = mint_xmalloc(sizeof(*copy));
-    *copy = *o;
-    *state = copy;
-    return 0;
-}
-
-/* The response; a record of tokens alone cannot be scored by its text. */
-static int response(const struct mint_score_task *t, const char **text, size_t *n,
-                    struct mint_err *err)
-{
-    const struct mint_sequence *s = &t->group->seqs[t->index];
-    *text = s->text;
-    *n = s->text_len;
-    if (s->text)
-        return 0;
-    return mint_fail(err, MINT_ESCHEMA, "sequences[%zu].text is missing: there is nothing to score",
-                     t->index);
-}
-
 static void put_verdict(struct mint_score *out, bool right)
 {
     out->value = right ? 1 : 0;
@@ -80,7 +58,7 @@ static int score_exact(void *state, const struct mint_score_task *t, struct mint
     struct mint_buf gold = MINT_BUF_INIT, want = MINT_BUF_INIT;
     const char *text;
     size_t n;
-    if (response(t, &text, &n, err) < 0)
+    if (mint_score_response(t, &text, &n, err) < 0)
         return -1;
     tidy(o, text, n, &out->answer);
     out->has_answer = true;
@@ -101,7 +79,7 @@ static int score_exact(void *state, const struct mint_score_task *t, struct mint
 const struct mint_scorer mint_scorer_exact = {
     .name = "exact",
     .summary = "1 if the whole response is the gold answer",
-    .open = take_opts,
+    .open = mint_score_take_opts,
     .score = score_exact,
     .close = free,
 };
@@ -115,7 +93,7 @@ static int score_number(void *state, const struct mint_score_task *t, struct min
     struct mint_buf gold = MINT_BUF_INIT, want = MINT_BUF_INIT;
     const char *text;
     size_t n, at, len;
-    if (response(t, &text, &n, err) < 0)
+    if (mint_score_response(t, &text, &n, err) < 0)
         return -1;
     out->has_answer = mint_number_find(text, n, o->which, &at, &len);
     if (out->has_answer)
@@ -141,7 +119,7 @@ static int score_number(void *state, const struct mint_score_task *t, struct min
 const struct mint_scorer mint_scorer_number = {
     .name = "number",
     .summary = "1 if the first or last number of the response has the gold number's value",
-    .open = take_opts,
+    .open = mint_score_take_opts,
     .score = score_number,
     .close = free,
 };
@@ -156,7 +134,7 @@ static int open_length(const struct mint_score_opts *o, void **state, struct min
         return mint_fail(err, MINT_EUSAGE, "--target must be at least 1");
     if (o->max >= 0 && o->min > o->max)
         return mint_fail(err, MINT_EUSAGE, "--min is above --max");
-    take_opts(o, state, err);
+    mint_score_take_opts(o, state, err);
     struct mint_score_opts *own = *state;
     if (o->target < 0 && o->min < 0 && o->max < 0)
         own->target = LENGTH_TARGET;
@@ -178,7 +156,7 @@ static int measure(const struct mint_score_opts *o, const struct mint_score_task
                              t->index);
         return 0;
     }
-    if (response(t, &text, &n, err) < 0)
+    if (mint_score_response(t, &text, &n, err) < 0)
         return -1;
     *len = 0;
     if (o->unit == MINT_SCORE_WORDS) {
@@ -261,7 +239,7 @@ static int score_heuristic(void *state, const struct mint_score_task *t, struct 
     (void)state;
     const char *text;
     size_t n, words, unique, stops = 0;
-    if (response(t, &text, &n, err) < 0)
+    if (mint_score_response(t, &text, &n, err) < 0)
         return -1;
     count_words(text, n, &words, &unique);
     for (size_t i = 0; i < n; i++)

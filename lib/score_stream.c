@@ -238,6 +238,94 @@ static int run_threads(const struct mint_scoring *c, struct mint_reader *r, void
     return rc;
 }
 
+/* --- a scorer that takes groups by itself */
+
+struct held {
+    struct mint_scored s; /* first: what the scorer holds */
+    struct mint_reader r; /* a copy of the record */
+    struct held *next;
+};
+
+struct feeder {
+    struct mint_reader *r;
+    sink_fn *sink;
+    void *arg;
+    struct held *out, **out_end; /* with the scorer, in order */
+    struct held *spare;
+};
+
+static int feed_next(void *ctx, struct mint_scored **s, struct mint_err *err)
+{
+    struct feeder *f = ctx;
+    int got;
+    while ((got = mint_reader_next(f->r, err)) == 1) {
+        struct held *h = f->spare;
+        if (h)
+            f->spare = h->next;
+        else
+            h = mint_xcalloc(1, sizeof(*h));
+        mint_reader_copy(&h->r, f->r);
+        h->s = (struct mint_scored){.r = &h->r};
+        if (mint_group_text(&h->r, &h->s.group, err) < 0) {
+            h->next = f->spare;
+            f->spare = h;
+            if (mint_reader_bad(f->r, err) < 0)
+                return -1;
+            continue;
+        }
+        h->s.scores = mint_xcalloc(h->s.group.nseqs + 1, sizeof(*h->s.scores));
+        h->next = NULL;
+        *f->out_end = h;
+        f->out_end = &h->next;
+        *s = &h->s;
+        return 1;
+    }
+    return got;
+}
+
+static int feed_done(void *ctx, struct mint_scored *s, const struct mint_err *bad,
+                     struct mint_err *err)
+{
+    struct feeder *f = ctx;
+    struct held *h = f->out;
+    if (!h || s != &h->s)
+        MINT_BUG("a scorer gave its groups back in another order");
+    if (bad)
+        *err = *bad;
+    int rc = settle(f->r, s, bad ? -1 : 0, f->sink, f->arg, err);
+    release_scores(s);
+    f->out = h->next;
+    if (!f->out)
+        f->out_end = &f->out;
+    h->next = f->spare;
+    f->spare = h;
+    return rc;
+}
+
+static void free_held(struct held *h)
+{
+    while (h) {
+        struct held *next = h->next;
+        if (h->s.scores)
+            release_scores(&h->s);
+        mint_reader_close(&h->r);
+        free(h);
+        h = next;
+    }
+}
+
+static int run_feed(const struct mint_scoring *c, struct mint_reader *r, void *state, sink_fn *sink,
+                    void *arg, struct mint_err *err)
+{
+    struct feeder f = {.r = r, .sink = sink, .arg = arg};
+    struct mint_score_feed feed = {feed_next, feed_done, &f};
+    f.out_end = &f.out;
+    int rc = c->scorer->stream(state, &feed, err);
+    free_held(f.out);
+    free_held(f.spare);
+    return rc;
+}
+
 int mint_score_stream(const struct mint_scoring *c, struct mint_reader *r,
                       int (*sink)(void *arg, struct mint_scored *s, struct mint_err *err),
                       void *arg, struct mint_err *err)
@@ -245,8 +333,9 @@ int mint_score_stream(const struct mint_scoring *c, struct mint_reader *r,
     void *state = NULL;
     if (c->scorer->open && c->scorer->open(&c->opts, &state, err) < 0)
         return -1;
-    int rc = c->scorer->slow ? run_threads(c, r, state, sink, arg, err)
-                             : run_inline(c, r, state, sink, arg, err);
+    int rc = c->scorer->stream ? run_feed(c, r, state, sink, arg, err)
+             : c->scorer->slow ? run_threads(c, r, state, sink, arg, err)
+                               : run_inline(c, r, state, sink, arg, err);
     if (c->scorer->close)
         c->scorer->close(state);
     return rc;

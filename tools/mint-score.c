@@ -8,6 +8,7 @@
 #include "metrics.h"
 #include "record.h"
 #include "score.h"
+#include "score_code.h"
 #include "score_coproc.h"
 #include "score_summary.h"
 
@@ -17,14 +18,20 @@ static const double flush_seconds = 1;
 
 struct opts {
     struct mint_common common;
-    const char *gold_field, *name, *pattern, *command;
-    double weight, threshold, timeout;
-    bool replace, allow_null, summary, strip, ignore_case;
-    int which, unit;
-    int64_t target, min, max, jobs, retries;
+    const char *gold_field, *name, *pattern, *command, *style;
+    const char *judge_model, *judge_adapter, *judge_url, *judge_key_env, *prompt_file, *scale, *pairs;
+    double weight, offset, threshold, timeout;
+    bool replace, allow_null, summary, strip, ignore_case, need_stop, expected;
+    int which, unit, mode;
+    int64_t target, min, max, jobs, retries, buffer, ngram, max_tokens;
+    struct mint_code_opts code;
+    int sandbox;
+    struct mint_strs readonly;
 };
 
 static const char *const which[] = {"first", "last", NULL};
+static const char *const modes[] = {"rubric", "pairwise", NULL};
+static const char *const sandboxes[] = {"bwrap", "none", NULL};
 static const char *const units[] = {"tokens", "words", "chars", NULL};
 
 static const struct mint_opt table[] = {
@@ -35,6 +42,8 @@ static const struct mint_opt table[] = {
                "name of the score in the record, if not the scorer's"),
     MINT_O_FLOAT(0, "weight", "W", struct opts, weight, -1e9, 1e9,
                  "what the score counts in the reward"),
+    MINT_O_FLOAT(0, "offset", "X", struct opts, offset, -1e9, 1e9,
+                 "added to the score before it is weighed"),
     MINT_O_FLAG(0, "replace", struct opts, replace, "forget earlier rewards and scores"),
     MINT_O_FLAG(0, "allow-null", struct opts, allow_null,
                 "write sequences that could not be scored with reward null (status 3)"),
@@ -42,26 +51,80 @@ static const struct mint_opt table[] = {
     MINT_O_FLAG(0, "summary", struct opts, summary, "print statistics in place of the records"),
     MINT_O_FLOAT(0, "threshold", "R", struct opts, threshold, -1e9, 1e9,
                  "a reward of at least R counts as right"),
-    MINT_O_HEAD("exact, number, regex"),
+    MINT_O_HEAD("exact, number, regex, format"),
     MINT_O_FLAG(0, "strip", struct opts, strip, "ignore white space around answers"),
     MINT_O_FLAG(0, "ignore-case", struct opts, ignore_case, "ignore the case of letters"),
     MINT_O_CHOICE(0, "which", which, struct opts, which, "which number or match is the answer"),
     MINT_O_STR(0, "pattern", "REGEX", struct opts, pattern,
-               "regex: a Perl pattern (PCRE2); its first group, if any, is the answer"),
-    MINT_O_HEAD("length"),
+               "a Perl pattern (PCRE2); of regex, its first group, if any, is the answer"),
+    MINT_O_FLAG(0, "need-stop", struct opts, need_stop, "format: a response that was cut is none"),
+    MINT_O_STR(0, "style", "NAME", struct opts, style,
+               "whose rules to follow; overlong: dapo, as MinT's dapo-aime has it"),
+    MINT_O_HEAD("length, overlong, repetition"),
     MINT_O_INT(0, "target", "N", struct opts, target, 0, 1e9,
                "1 at N, falling to 0 at 0 and 2N; 100 if no other bound is given"),
     MINT_O_INT(0, "min", "N", struct opts, min, 0, 1e9, "0 below N"),
-    MINT_O_INT(0, "max", "N", struct opts, max, 0, 1e9, "0 above N"),
+    MINT_O_INT(0, "max", "N", struct opts, max, 0, 1e9,
+               "0 above N; overlong: the limit, if not sampling.max_tokens"),
+    MINT_O_INT(0, "buffer", "N", struct opts, buffer, 0, 1e9,
+               "overlong: the penalty grows over the last N tokens before the limit"),
+    MINT_O_INT(0, "ngram", "N", struct opts, ngram, 1, 1000, "repetition: pieces of an n-gram"),
     MINT_O_CHOICE(0, "unit", units, struct opts, unit, "what is counted"),
-    MINT_O_HEAD("cmd"),
+    MINT_O_HEAD("judge"),
+    MINT_O_STR(0, "judge-model", "DIR", struct opts, judge_model,
+               "the judge's model folder; with --judge-url, the model's name there"),
+    MINT_O_STR(0, "judge-adapter", "CKPT", struct opts, judge_adapter, "the judge's adapter"),
+    MINT_O_STR(0, "judge-url", "URL", struct opts, judge_url,
+               "a server that speaks OpenAI's HTTP (URL/v1/chat/completions)"),
+    MINT_O_STR(0, "judge-key-env", "NAME", struct opts, judge_key_env,
+               "environment variable that holds the server's key"),
+    MINT_O_CHOICE(0, "mode", modes, struct opts, mode,
+                  "a score for each response, or comparisons within the group"),
+    MINT_O_STR(0, "prompt-file", "FILE", struct opts, prompt_file,
+               "what the judge is asked, with {prompt}, {response}, {answer}"),
+    MINT_O_STR(0, "scale", "LO:HI", struct opts, scale, "rubric: range of scores, if not 0:10"),
+    MINT_O_FLAG(0, "expected", struct opts, expected,
+                "rubric, local judge: the mean over the scores' probabilities"),
+    MINT_O_STR(0, "pairs", "WHICH", struct opts, pairs,
+               "pairwise: all, or ring:K (each with the K next ones)"),
+    MINT_O_INT(0, "max-tokens", "N", struct opts, max_tokens, 1, 1 << 24,
+               "most tokens of a judge's reply"),
+    MINT_O_HEAD("cmd, judge"),
     MINT_O_STR(0, "command", "PROGRAM", struct opts, command,
                "shell command that answers a JSON line for each JSON line it reads"),
     MINT_O_FLOAT(0, "timeout", "SECONDS", struct opts, timeout, 0.01, 1e6,
-                 "kill the command if an answer takes longer"),
-    MINT_O_INT('j', "jobs", "N", struct opts, jobs, 1, 128, "run so many commands at a time"),
+                 "give up waiting for an answer then; of judge 120"),
+    MINT_O_INT('j', "jobs", "N", struct opts, jobs, 1, 1024,
+               "run so many at a time; of judge 8 for a server, 32 for a local model"),
     MINT_O_INT(0, "retries", "N", struct opts, retries, 0, 1000,
-               "ask again so often after a crash, a timeout or a bad answer"),
+               "ask again so often after a failure; of judge 4"),
+    MINT_O_HEAD("code"),
+    MINT_O_STR(0, "tests-field", "FIELD", struct opts, code.tests_field,
+               "field of the record that holds the tests"),
+    MINT_O_STR(0, "language", "NAME", struct opts, code.language,
+               "python, c, cpp, sh or javascript, where neither record nor block says; python"),
+    MINT_O_FLAG(0, "partial", struct opts, code.partial,
+                "the share of tests that pass, in place of all or nothing"),
+    MINT_O_FLAG(0, "seconds", struct opts, code.seconds,
+                "the time of each test into the detail, which then differs from run to run"),
+    MINT_O_FLOAT(0, "cpu-time", "SECONDS", struct opts, code.cpu_time, 0.1, 1e5,
+                 "processor time of one test"),
+    MINT_O_FLOAT(0, "wall-time", "SECONDS", struct opts, code.wall_time, 0.1, 1e5,
+                 "time of one test"),
+    MINT_O_FLOAT(0, "compile-time", "SECONDS", struct opts, code.compile_time, 0.1, 1e5,
+                 "processor time of a compiler"),
+    MINT_O_INT(0, "memory", "BYTES", struct opts, code.memory, 16 << 20, 1e15,
+               "memory of one test"),
+    MINT_O_INT(0, "processes", "N", struct opts, code.processes, 1, 1e6,
+               "processes and threads of one test"),
+    MINT_O_INT(0, "file-size", "BYTES", struct opts, code.file_size, 1 << 20, 1e12,
+               "largest file; all files may hold twice that"),
+    MINT_O_INT(0, "output-size", "BYTES", struct opts, code.output_size, 1, 1 << 30,
+               "most output of one test"),
+    MINT_O_LIST(0, "read-only", "DIR", struct opts, readonly,
+                "a further folder that programs may read"),
+    MINT_O_CHOICE(0, "sandbox", sandboxes, struct opts, sandbox,
+                  "none: no isolation, for programs that you trust"),
     MINT_O_END,
 };
 
@@ -77,7 +140,7 @@ static const struct mint_tool tool = {
     .name = "mint-score",
     .summary = "score rollouts: set the reward of each sequence",
     .synopsis = "SCORER [options] [FILES...]",
-    .groups = MINT_CLI_IO | MINT_CLI_RUN,
+    .groups = MINT_CLI_IO | MINT_CLI_RUN | MINT_CLI_COMPUTE,
     .opts = table,
     .reads_stdin = true,
     .leading = 1,
@@ -103,6 +166,29 @@ static void say_skip(const char *msg)
     mint_warn("%s; skipped", msg);
 }
 
+/* What is not given is not the same for all scorers. */
+static struct mint_judge_opts judge_opts(const struct opts *o)
+{
+    return (struct mint_judge_opts){
+        .model = o->judge_model,
+        .adapter = o->judge_adapter,
+        .url = o->judge_url,
+        .key_env = o->judge_key_env,
+        .prompt_file = o->prompt_file,
+        .scale = o->scale,
+        .pairs = o->pairs,
+        .mode = (enum mint_judge_mode)o->mode,
+        .expected = o->expected,
+        .max_tokens = o->max_tokens,
+        .jobs = mint_cli_given("jobs") ? o->jobs : o->judge_url ? 8 : 32,
+        .retries = mint_cli_given("retries") ? o->retries : 4,
+        .timeout = mint_cli_given("timeout") ? o->timeout : 120,
+        .device = o->common.device,
+        .precision = o->common.precision,
+        .threads = (int)o->common.threads,
+    };
+}
+
 static int settle(const struct opts *o, struct job *j, struct mint_err *err)
 {
     const struct mint_strs *words = &o->common.operands;
@@ -118,6 +204,7 @@ static int settle(const struct opts *o, struct job *j, struct mint_err *err)
         .scorer = s,
         .name = o->name ? o->name : s->name,
         .weight = o->weight,
+        .offset = o->offset,
         .replace = o->replace,
         .jobs = (size_t)o->jobs,
         .opts = {.gold_field = o->gold_field,
@@ -125,13 +212,19 @@ static int settle(const struct opts *o, struct job *j, struct mint_err *err)
                  .ignore_case = o->ignore_case,
                  .which = (enum mint_score_which)o->which,
                  .pattern = o->pattern,
+                 .need_stop = o->need_stop,
+                 .style = o->style,
                  .target = mint_cli_given("target") ? o->target : -1,
                  .min = mint_cli_given("min") ? o->min : -1,
                  .max = mint_cli_given("max") ? o->max : -1,
+                 .buffer = mint_cli_given("buffer") ? o->buffer : -1,
+                 .ngram = o->ngram,
                  .unit = (enum mint_score_unit)o->unit,
                  .command = o->command,
                  .timeout = o->timeout,
-                 .retries = o->retries},
+                 .retries = o->retries,
+                 .code = &o->code,
+                 .judge = judge_opts(o)},
     };
     j->sum.threshold = o->threshold;
     return 0;
@@ -261,13 +354,27 @@ int main(int argc, char **argv)
         .target = -1,
         .min = -1,
         .max = -1,
+        .buffer = -1,
+        .ngram = 4,
+        .max_tokens = 256,
         .timeout = 30,
         .jobs = 1,
         .retries = 1,
+        .code = {.tests_field = "tests",
+                 .cpu_time = 3,
+                 .wall_time = 10,
+                 .compile_time = 10,
+                 .memory = 768 << 20,
+                 .processes = 64,
+                 .file_size = 32 << 20,
+                 .output_size = 64 << 10},
     };
     static struct job job;
     struct mint_err err = {0};
     mint_cli_begin(&tool, argc, argv, &o);
+    o.code.no_sandbox = o.sandbox == 1;
+    o.code.readonly = o.readonly.v;
+    o.code.nreadonly = o.readonly.n;
     int rc = run(&o, &job, &err);
     int status = mint_cli_end(rc, &err, job.in.skipped);
     return status == 0 && job.failed ? 3 : status;
