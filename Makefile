@@ -51,8 +51,8 @@ ALL_CPPFLAGS = -D_GNU_SOURCE -DMINT_X86=$(X86) -Ilib -I$(B)/gen $(CPPFLAGS)
 ALL_CFLAGS = -std=c11 $(WARN) $(OPT) -g -fno-common -ffp-contract=off -ffunction-sections -fdata-sections $(OPENMP) \
 	$(HARDEN) $(SANFLAGS) $(if $(NATIVE),-march=native) $(ISA) $(CFLAGS)
 ALL_LDFLAGS = -Wl,--as-needed -Wl,--gc-sections $(SANFLAGS) $(OPENMP) $(LDFLAGS)
-# utf8proc, PCRE2 and OpenMP are loaded by the tools that use them only (--as-needed).
-LIBS := -lzstd -lpcre2-8 -lutf8proc -lm -ldl
+# utf8proc, PCRE2, MPFR, GMP and OpenMP are loaded by the tools that use them only (--as-needed).
+LIBS := -lzstd -lpcre2-8 -lutf8proc -lmpfr -lgmp -lm -ldl
 
 Q := $(if $(V),,@)
 # For the targets that people type alone, all cores; under make -jN, what make has to give.
@@ -92,7 +92,7 @@ all: $(TOOLS:%=$(B)/bin/%) $(MAN) $(COMPLETION) $(B)/.cuda bin-links ## the tool
 $(B)/.headers:
 	@mkdir -p $(B)
 	@command -v $(CC) >/dev/null || { echo "there is no $(CC) here: run 'make deps'" >&2; exit 1; }
-	@for h in zstd.h pcre2.h utf8proc.h jsmn.h; do \
+	@for h in zstd.h pcre2.h utf8proc.h jsmn.h gmp.h mpfr.h; do \
 		echo "#include <$$h>" | $(CC) -DPCRE2_CODE_UNIT_WIDTH=8 -E -x c - >/dev/null 2>&1 || \
 		{ echo "the header $$h is missing: run 'make deps' (it installs Debian packages)" >&2; exit 1; }; done
 	@touch $@
@@ -190,7 +190,7 @@ $(B)/share/fish/vendor_completions.d/%.fish: $(B)/bin/%
 
 # ---- packages --------------------------------------------------------------------------------------------------------
 
-DEPS_BUILD := gcc libc6-dev libzstd-dev libpcre2-dev libutf8proc-dev libjsmn-dev zstd jq
+DEPS_BUILD := gcc libc6-dev libzstd-dev libpcre2-dev libutf8proc-dev libjsmn-dev libgmp-dev libmpfr-dev zstd jq
 DEPS_TEST := libcmocka-dev bats shellcheck mandoc
 .PHONY: deps deps-build
 deps: ## install the Debian packages that building and testing need (apt-get, by sudo unless root)

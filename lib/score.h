@@ -53,6 +53,8 @@ struct mint_score_opts {
     int64_t buffer;              /* overlong; -1: not given */
     int64_t ngram;               /* repetition */
     enum mint_score_unit unit;   /* length, repetition */
+    const char *extract;         /* math: which rule finds the answer, by name; NULL: its own */
+    bool strict, one_box;        /* math */
     const char *command;         /* cmd */
     double timeout;              /* cmd: seconds */
     int64_t retries;             /* cmd */
@@ -109,7 +111,7 @@ const struct mint_scorer *mint_scorer_find(const char *name); /* NULL: none */
 /* "exact, number, ..." for messages. */
 const char *mint_scorer_names(void);
 
-extern const struct mint_scorer mint_scorer_exact, mint_scorer_number, mint_scorer_regex,
+extern const struct mint_scorer mint_scorer_exact, mint_scorer_math, mint_scorer_number, mint_scorer_regex,
     mint_scorer_judge, mint_scorer_format, mint_scorer_length, mint_scorer_overlong,
     mint_scorer_repetition, mint_scorer_heuristic, mint_scorer_code, mint_scorer_cmd, mint_scorer_none;
 

@@ -18,10 +18,10 @@ static const double flush_seconds = 1;
 
 struct opts {
     struct mint_common common;
-    const char *gold_field, *name, *pattern, *command, *style;
+    const char *gold_field, *name, *pattern, *command, *style, *extract;
     const char *judge_model, *judge_adapter, *judge_url, *judge_key_env, *prompt_file, *scale, *pairs;
     double weight, offset, threshold, timeout;
-    bool replace, allow_null, summary, strip, ignore_case, need_stop, expected;
+    bool replace, allow_null, summary, strip, ignore_case, need_stop, expected, strict, one_box;
     int which, unit, mode;
     int64_t target, min, max, jobs, retries, buffer, ngram, max_tokens;
     struct mint_code_opts code;
@@ -59,7 +59,12 @@ static const struct mint_opt table[] = {
                "a Perl pattern (PCRE2); of regex, its first group, if any, is the answer"),
     MINT_O_FLAG(0, "need-stop", struct opts, need_stop, "format: a response that was cut is none"),
     MINT_O_STR(0, "style", "NAME", struct opts, style,
-               "whose rules to follow; overlong: dapo, as MinT's dapo-aime has it"),
+               "whose rules to follow; math: math, dapo, gsm8k, mint-quickstart; overlong: dapo"),
+    MINT_O_HEAD("math"),
+    MINT_O_STR(0, "extract", "RULE", struct opts, extract,
+               "auto, boxed, hash, phrase, last-number, first-number, answer-line or whole"),
+    MINT_O_FLAG(0, "strict", struct opts, strict, "no answer without a box or a marker"),
+    MINT_O_FLAG(0, "one-box", struct opts, one_box, "boxes that differ are no answer"),
     MINT_O_HEAD("length, overlong, repetition"),
     MINT_O_INT(0, "target", "N", struct opts, target, 0, 1e9,
                "1 at N, falling to 0 at 0 and 2N; 100 if no other bound is given"),
@@ -214,6 +219,9 @@ static int settle(const struct opts *o, struct job *j, struct mint_err *err)
                  .pattern = o->pattern,
                  .need_stop = o->need_stop,
                  .style = o->style,
+                 .extract = o->extract,
+                 .strict = o->strict,
+                 .one_box = o->one_box,
                  .target = mint_cli_given("target") ? o->target : -1,
                  .min = mint_cli_given("min") ? o->min : -1,
                  .max = mint_cli_given("max") ? o->max : -1,
@@ -318,6 +326,8 @@ static int run(const struct opts *o, struct job *j, struct mint_err *err)
     double start = mint_now();
     if (settle(o, j, err) < 0)
         return -1;
+    if (j->scoring.scorer == &mint_scorer_code && o->code.no_sandbox)
+        mint_warn("--sandbox none: the programs can do what you can");
     unsigned flags = (o->common.plain || o->summary ? MINT_OUT_PLAIN : 0) |
                      (o->common.force ? MINT_OUT_FORCE : 0);
     if (mint_out_open(&j->out, o->common.output, flags, err) < 0)
