@@ -46,13 +46,16 @@ OPENMP := $(if $(FUZZING),-Wno-unknown-pragmas,-fopenmp)
 # One machine word decides which of the lib/cpu files are compiled; which of them runs is decided at run time.
 X86 := $(if $(filter x86_64-% i686-%,$(shell $(CC) -dumpmachine 2>/dev/null)),1,0)
 
-ALL_CPPFLAGS = -D_GNU_SOURCE -DMINT_X86=$(X86) -Ilib -I$(B)/gen $(CPPFLAGS)
+# The sandbox of mint-score code needs libseccomp; without it everything else is built.
+SECCOMP := $(shell echo '\#include <seccomp.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo 1 || echo 0)
+
+ALL_CPPFLAGS = -D_GNU_SOURCE -DMINT_X86=$(X86) -DMINT_SECCOMP=$(SECCOMP) -Ilib -I$(B)/gen $(CPPFLAGS)
 # -ffp-contract=off: the compiler may not fuse a*b+c on its own, results are the same on every machine.
 ALL_CFLAGS = -std=c11 $(WARN) $(OPT) -g -fno-common -ffp-contract=off -ffunction-sections -fdata-sections $(OPENMP) \
 	$(HARDEN) $(SANFLAGS) $(if $(NATIVE),-march=native) $(ISA) $(CFLAGS)
 ALL_LDFLAGS = -Wl,--as-needed -Wl,--gc-sections $(SANFLAGS) $(OPENMP) $(LDFLAGS)
 # utf8proc, PCRE2, MPFR, GMP and OpenMP are loaded by the tools that use them only (--as-needed).
-LIBS := -lzstd -lpcre2-8 -lutf8proc -lmpfr -lgmp -lm -ldl
+LIBS := $(if $(filter 1,$(SECCOMP)),-lseccomp) -lzstd -lpcre2-8 -lutf8proc -lmpfr -lgmp -lm -ldl
 
 Q := $(if $(V),,@)
 # For the targets that people type alone, all cores; under make -jN, what make has to give.
@@ -114,6 +117,16 @@ $(B)/obj/lib/cpu/%_avx512bf16.o: ISA = $(AVX512) -mavx512bf16
 $(B)/obj/tests/%: ALL_CPPFLAGS += -Itests -Itests/unit
 
 $(B)/obj/lib/cli_help.o: $(B)/gen/version.h
+
+# Programs that mint-score code gives to Python, as text in C.
+$(B)/gen/%.inc: lib/%.py
+	@mkdir -p $(@D)
+	@sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $< >$@
+$(B)/obj/lib/score_code_run.o: $(patsubst lib/%.py,$(B)/gen/%.inc,$(wildcard lib/*.py))
+$(B)/obj/lib/sandbox_filter.o: $(B)/gen/seccomp-$(SECCOMP)
+$(B)/gen/seccomp-%:
+	@mkdir -p $(@D) && touch $@
+	@[ $* = 1 ] || echo "  libseccomp-dev is missing: mint-score code will have no sandbox and refuse to run ('make deps' installs it)"
 $(B)/obj/%.o: %.c | $(B)/.headers
 	@mkdir -p $(@D)
 	$(call say,CC  )
@@ -190,7 +203,7 @@ $(B)/share/fish/vendor_completions.d/%.fish: $(B)/bin/%
 
 # ---- packages --------------------------------------------------------------------------------------------------------
 
-DEPS_BUILD := gcc libc6-dev libzstd-dev libpcre2-dev libutf8proc-dev libjsmn-dev libgmp-dev libmpfr-dev zstd jq
+DEPS_BUILD := gcc libc6-dev libzstd-dev libpcre2-dev libutf8proc-dev libjsmn-dev libgmp-dev libmpfr-dev libseccomp-dev bubblewrap zstd jq
 DEPS_TEST := libcmocka-dev bats shellcheck mandoc
 .PHONY: deps deps-build
 deps: ## install the Debian packages that building and testing need (apt-get, by sudo unless root)

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox_impl.h: what the sandbox files share. */
+#ifndef MINT_SANDBOX_IMPL_H
+#define MINT_SANDBOX_IMPL_H
+
+#include "sandbox.h"
+
+/* What bubblewrap is told for every box; the strings are owned. */
+struct mint_sandbox {
+    bool none, drop_root, proc;
+    char *bwrap;
+    struct mint_buf filter; /* seccomp program */
+    char **args;
+    size_t nargs, cap;
+};
+
+/* Numbers of the descriptors that bubblewrap finds; files follow from FILES on. */
+enum { MINT_BOX_FD_STATUS = 3, MINT_BOX_FD_GO, MINT_BOX_FD_FILTER, MINT_BOX_FD_FILE };
+
+/* The program that refuses what no solution needs, appended to out. */
+int mint_sandbox_filter(struct mint_buf *out, struct mint_err *err);
+
+/* Usage of all processes of a box, whose first process is init. false if it can't be seen. */
+struct mint_usage {
+    double cpu;    /* seconds */
+    int64_t bytes; /* resident; pages that are shared count once if exact */
+    int64_t files; /* in /tmp */
+};
+bool mint_sandbox_usage(pid_t init, bool exact, struct mint_usage *u);
+
+/* A folder of the host for a box without isolation, with the files in it; malloc'ed path. */
+char *mint_sandbox_folder(const struct mint_box_spec *spec, struct mint_err *err);
+void mint_sandbox_remove(const char *folder);
+
+#endif

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+# Loads solution.py, evaluates the call that stdin holds, and writes its value as JSON to where stdout was. What the
+# solution prints is dropped. What the value should be is not known here.
+import json, os
+
+
+def plain(v):
+    """What JSON has no form for."""
+    if isinstance(v, (set, frozenset)):
+        try:
+            return sorted(v)
+        except TypeError:
+            return list(v)
+    if type(v).__module__.split(".")[0] == "numpy" and hasattr(v, "tolist"):
+        return v.tolist()
+    if hasattr(v, "__iter__"):
+        return list(v)
+    raise TypeError("a value of type " + type(v).__name__ + " has no JSON form")
+
+
+def main():
+    task = json.load(sys.stdin.buffer)
+    wire = os.dup(1)
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    module = type(sys)("solution")
+    sys.modules["solution"] = module
+    space = module.__dict__
+    with open("solution.py", "rb") as f:
+        code = f.read()
+    exec(compile(code, "solution.py", "exec"), space)
+    value = eval(task["call"], space)
+    if "args" in task:
+        value = value(*task["args"])
+    data = json.dumps(value, default=plain).encode()
+    while data:
+        data = data[os.write(wire, data):]
+    sys.stderr.flush()
+    os._exit(0)
+
+
+main()
