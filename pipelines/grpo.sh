@@ -92,7 +92,10 @@ score() {
     scored=$1 from=$2
     scorers=$(printf '%s\n' "$conf" | sed -n 's/^\(score[0-9]*\) = .*/\1/p')
     last=$(printf '%s\n' "$scorers" | tail -n 1)
-    [ -z "$dry_run" ] && [ -e "$scored" ] && return
+    if [ -z "$dry_run" ] && [ -e "$scored" ]; then
+        tidy "$scored"
+        return
+    fi
     for scorer in $scorers; do
         to=$scored
         [ "$scorer" = "$last" ] || to=${scored%.jsonl.zst}-$scorer.jsonl.zst
@@ -145,8 +148,10 @@ is_empty() {
 # One step; $policy is the checkpoint before it, and becomes the one after it.
 step() {
     nth=$1 dir=$run_dir/step-$(printf %04d "$1") ckpt=$run_dir/ckpt/$1
-    if [ -e "$dir/skipped" ] || [ -e "$ckpt" ]; then
-        [ -e "$dir/skipped" ] || policy=$ckpt
+    [ ! -e "$dir/skipped" ] || return 0
+    if [ -e "$ckpt" ]; then
+        tidy "$ckpt"
+        policy=$ckpt
         return 0
     fi
     folder "$dir"

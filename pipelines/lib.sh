@@ -108,6 +108,17 @@ quoted() {
     echo
 }
 
+# tidy OUT: OUT is whole; what a killed tool left beside it goes.
+tidy() {
+    if [ -n "$dry_run" ]; then
+        printf '# %s is there\n' "$1"
+        return
+    fi
+    for rest in "$1".tmp-* "$1".lock; do
+        [ ! -e "$rest" ] || rm -rf "$rest"
+    done
+}
+
 # run OUT COMMAND...: runs it, unless OUT is there. The lock's descriptor is not handed down, so that the lock dies with
 # the pipeline: a tool that outlives it finishes its own output or none, and another run that makes the same bytes does
 # no harm.
@@ -115,7 +126,7 @@ run() {
     out=$1
     shift
     if [ -e "$out" ]; then
-        [ -z "$dry_run" ] || printf '# %s is there\n' "$out"
+        tidy "$out"
         return 0
     fi
     if [ -n "$dry_run" ]; then
@@ -124,6 +135,7 @@ run() {
     fi
     started=$(date +%s)
     if "$@" 9>&-; then
+        tidy "$out"
         say "$out ($(($(date +%s) - started)) s)"
     elif [ -e "$out" ]; then
         say "$out was finished by another process"

@@ -136,7 +136,8 @@ END
     done
     "$grpo" -q grpo.conf got
     [ $kills -gt 0 ]
-    [ -z "$(find got -name '*.tmp*' -o -name '*.lock')" ]
+    left=$(find got -name '*.tmp*' -o -name '*.lock')
+    [ -z "$left" ] || fail "left over: $left"
     for n in 1 2 3; do
         for f in rollouts scored datums; do
             same "want/step-000$n/$f.jsonl.zst" "got/step-000$n/$f.jsonl.zst"
