@@ -5,6 +5,11 @@
 # shellcheck disable=SC2086,SC2094,SC2238
 load helpers
 
+# script(1) gives a command a terminal, where the system has one to give.
+need_terminal() {
+    script -qec true /dev/null </dev/null >/dev/null 2>&1 || skip "no pseudo-terminal"
+}
+
 # The two filters that need no model, and a scored group that both can read.
 filters() {
     [ ! -x "$MINT_BIN/mint-score" ] || echo "mint-score length --target 2 --replace"
@@ -130,7 +135,7 @@ options_with() {
 }
 
 @test "no input on a terminal: usage and status 2, no waiting" {
-    command -v script >/dev/null || skip "no script(1)"
+    need_terminal
     for t in mint-sample mint-score mint-advantage mint-train; do
         [ -x "$MINT_BIN/$t" ] || continue
         arg=
@@ -143,7 +148,7 @@ options_with() {
 }
 
 @test "a terminal gets no escape codes with NO_COLOR, and messages stay one line" {
-    command -v script >/dev/null || skip "no script(1)"
+    need_terminal
     for t in $(tools); do
         NO_COLOR=1 run script -qec "$t --nonsense" /dev/null </dev/null
         expect 2
