@@ -48,6 +48,8 @@ X86 := $(if $(filter x86_64-% i686-%,$(shell $(CC) -dumpmachine 2>/dev/null)),1,
 
 # The sandbox of mint-score code needs libseccomp; without it everything else is built.
 SECCOMP := $(shell echo '\#include <seccomp.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo 1 || echo 0)
+# Without libcurl's header, mint-score judge cannot ask a server. The library itself is opened at run time.
+CURL := $(shell echo '\#include <curl/curl.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo 1 || echo 0)
 
 ALL_CPPFLAGS = -D_GNU_SOURCE -DMINT_X86=$(X86) -DMINT_SECCOMP=$(SECCOMP) -Ilib -I$(B)/gen $(CPPFLAGS)
 # -ffp-contract=off: the compiler may not fuse a*b+c on its own, results are the same on every machine.
@@ -127,6 +129,10 @@ $(B)/obj/lib/sandbox_filter.o: $(B)/gen/seccomp-$(SECCOMP)
 $(B)/gen/seccomp-%:
 	@mkdir -p $(@D) && touch $@
 	@[ $* = 1 ] || echo "  libseccomp-dev is missing: mint-score code will have no sandbox and refuse to run ('make deps' installs it)"
+$(B)/obj/lib/http.o: $(B)/gen/curl-$(CURL)
+$(B)/gen/curl-%:
+	@mkdir -p $(@D) && touch $@
+	@[ $* = 1 ] || echo "  libcurl4-openssl-dev is missing: mint-score judge will know local models only ('make deps' installs it)"
 $(B)/obj/%.o: %.c | $(B)/.headers
 	@mkdir -p $(@D)
 	$(call say,CC  )
@@ -203,7 +209,7 @@ $(B)/share/fish/vendor_completions.d/%.fish: $(B)/bin/%
 
 # ---- packages --------------------------------------------------------------------------------------------------------
 
-DEPS_BUILD := gcc libc6-dev libzstd-dev libpcre2-dev libutf8proc-dev libjsmn-dev libgmp-dev libmpfr-dev libseccomp-dev bubblewrap zstd jq
+DEPS_BUILD := gcc libc6-dev libzstd-dev libpcre2-dev libutf8proc-dev libjsmn-dev libgmp-dev libmpfr-dev libseccomp-dev libcurl4-openssl-dev bubblewrap zstd jq
 DEPS_TEST := libcmocka-dev bats shellcheck mandoc
 .PHONY: deps deps-build
 deps: ## install the Debian packages that building and testing need (apt-get, by sudo unless root)

@@ -61,7 +61,6 @@ struct lane {
     struct mint_http_post *post; /* NULL: free */
     bool waits;
     double again; /* when, while it waits */
-    char error[CURL_ERROR_SIZE];
 };
 
 struct mint_http {
@@ -150,7 +149,6 @@ static int make_lane(struct mint_http *h, struct lane *l)
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_WRITEFUNCTION, receive);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_WRITEDATA, l);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_PRIVATE, l);
-    bad |= (long)a->easy_setopt(l->easy, CURLOPT_ERRORBUFFER, l->error);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_NOSIGNAL, 1L);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_FOLLOWLOCATION, 0L);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_USERAGENT, "mint-tools");
@@ -218,7 +216,6 @@ static int start(struct lane *l, struct mint_err *err)
     p->status = 0;
     p->tries++;
     l->waits = false;
-    *l->error = '\0';
     long bad = (long)a->easy_setopt(l->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)p->body.len);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_POSTFIELDS, p->body.data);
     bad |= (long)a->multi_add(l->h->multi, l->easy);
@@ -258,7 +255,7 @@ static int end_try(struct lane *l, CURLcode code, const struct mint_http_calls *
     bool deaf = code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST;
     if (code == CURLE_OK)
         h->api.easy_getinfo(l->easy, CURLINFO_RESPONSE_CODE, &p->status);
-    const char *what = *l->error ? l->error : h->api.easy_strerror(code);
+    const char *what = h->api.easy_strerror(code); /* without times and ports: the same each time */
     if (code == CURLE_WRITE_ERROR)
         what = "the reply is too long";
     size_t n = code == CURLE_OK ? 0 : strnlen(what, sizeof(p->why) - 1);

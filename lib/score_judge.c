@@ -75,8 +75,7 @@ static int open_judge(const struct mint_score_opts *o, void **state, struct mint
     c->backend = j->url ? &mint_judge_server : &mint_judge_local;
     if (mint_judge_scale(j->scale, &c->lo, &c->hi, err) < 0 ||
         mint_judge_ring(j->pairs, &c->ring, err) < 0 ||
-        mint_judge_prompt_read(j, &c->text, err) < 0 ||
-        c->backend->open(j, &c->state, err) < 0) {
+        mint_judge_prompt_read(j, &c->text, err) < 0 || c->backend->open(j, &c->state, err) < 0) {
         free(c->text);
         free(c);
         return -1;
@@ -259,9 +258,8 @@ static void count_pair(const struct ask *pair, struct tally *t)
     for (int k = 0; k < 2; k++) {
         const struct mint_judge_question *q = &pair[k].q;
         char why[MINT_JUDGE_WHY] = "";
-        if (!q->failed &&
-            mint_judge_read_verdict(q->reply.data ? q->reply.data : "", q->reply.len, &v[k], why) ==
-                0)
+        if (!q->failed && mint_judge_read_verdict(q->reply.data ? q->reply.data : "", q->reply.len,
+                                                  &v[k], why) == 0)
             continue;
         x->lost++;
         y->lost++;

@@ -13,8 +13,8 @@
 
 /* The built-in text of a mode; the same is in pipelines/judge/. */
 const char *mint_judge_default_prompt(enum mint_judge_mode mode);
-/* The file's text, or the built-in one, checked: *text is malloc'ed. MINT_EUSAGE with the line where
- * a brace is wrong, and where the response is not asked about. */
+/* The file's text, or the built-in one, checked: *text is malloc'ed. MINT_EUSAGE with the line
+ * where a brace is wrong, and where the response is not asked about. */
 int mint_judge_prompt_read(const struct mint_judge_opts *o, char **text, struct mint_err *err);
 
 struct mint_judge_fields {

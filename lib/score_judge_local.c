@@ -116,7 +116,8 @@ static size_t common(const struct mint_tokens *a, const struct mint_tokens *b)
     return n;
 }
 
-/* Whether a score is how another one begins, as 1 is of 10: then the end has to be asked for too. */
+/* Whether a score is how another one begins, as 1 is of 10: then the end has to be asked for too.
+ */
 static bool ambiguous(const struct local *l)
 {
     for (size_t i = 0; i < l->nscores; i++)
@@ -262,10 +263,8 @@ static int next_request(void *ctx, struct mint_request **out, struct mint_err *e
     while ((rc = l->calls->next(l->calls->ctx, false, &q, err)) == 1) {
         struct flight *f = new_flight(l);
         if (encode(l, q, &f->tokens) == 0) {
-            f->request = (struct mint_request){.prompt = f->tokens.v,
-                                               .prompt_n = (int64_t)f->tokens.n,
-                                               .group = 1,
-                                               .user = q};
+            f->request = (struct mint_request){
+                .prompt = f->tokens.v, .prompt_n = (int64_t)f->tokens.n, .group = 1, .user = q};
             *out = &f->request;
             return 1;
         }

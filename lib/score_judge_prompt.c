@@ -61,7 +61,8 @@ static bool name_char(char c, bool first)
            (!first && ((c >= '0' && c <= '9') || c == '-' || c == '.'));
 }
 
-/* The next part at *p: text as *s, *n, or a field's name. *p moves on, but not past a wrong brace. */
+/* The next part at *p: text as *s, *n, or a field's name. *p moves on, but not past a wrong brace.
+ */
 static enum part next_part(const char **p, const char **s, size_t *n)
 {
     const char *at = *p;
@@ -196,8 +197,8 @@ static int put_record_field(const struct mint_judge_fields *f, const char *name,
     if (mint_json_string(j, v, out))
         return 0;
     if (v == MINT_JSON_NONE)
-        return mint_fail(err, MINT_ESCHEMA, "the record has no \"%s\", which the judge's text shows",
-                         name);
+        return mint_fail(err, MINT_ESCHEMA,
+                         "the record has no \"%s\", which the judge's text shows", name);
     return mint_json_fail(j, v, err, "is neither text nor a number to show to a judge");
 }
 

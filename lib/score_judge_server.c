@@ -63,11 +63,8 @@ static int open_server(const struct mint_judge_opts *o, void **state, struct min
     s->doc = mint_json_new();
     s->nposts = o->jobs;
     s->posts = mint_xcalloc((size_t)o->jobs, sizeof(*s->posts));
-    struct mint_http_opts h = {.url = s->url,
-                               .key = key,
-                               .timeout = o->timeout,
-                               .retries = o->retries,
-                               .jobs = o->jobs};
+    struct mint_http_opts h = {
+        .url = s->url, .key = key, .timeout = o->timeout, .retries = o->retries, .jobs = o->jobs};
     if (mint_http_open(&s->http, &h, err) < 0) {
         close_server(s);
         return -1;

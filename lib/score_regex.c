@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scorers regex and format. A pattern that runs away hits PCRE2's limits: that is no score, not a 0. */
+/* The scorers regex and format. A pattern that runs away hits PCRE2's limits: that is no score, not
+ * a 0. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <string.h>
