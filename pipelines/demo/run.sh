@@ -61,7 +61,7 @@ accuracy() {
     out=$folder/eval/$1.jsonl.zst
     mint-sample --model "$2" ${3:+--adapter "$3"} --temperature 0 --group-size 1 --max-tokens 4 "$folder/heldout.jsonl" |
         mint-score exact -o "$out"
-    zstd -dcq <"$out" | awk '/"reward":1[,}]/ { right++ } END { printf "%.0f\n", 100 * right / NR }'
+    zstd -dcq <"$out" | awk '/"reward":1[,}]/ { right++ } END { if (!NR) exit 1; printf "%.0f\n", 100 * right / NR }'
 }
 
 bar() {
@@ -90,8 +90,8 @@ supervised() {
     printf 'after the demonstrations:       %3d %%  (loss a token: %s)\n' "$taught" "$(losses)"
 }
 
-# One step in a pipe. If a tool fails, it leaves its stream unfinished, and the next one refuses that: the status of the
-# last tells for all.
+# One step in a pipe. A tool that fails leaves its stream unfinished or empty, which mint-train refuses: its status tells
+# for all.
 grpo_step() {
     mint-sample --model "$folder/model" ${policy:+--adapter "$policy"} --step "$(($1 - 1))" --seed "$1" \
         --groups-per-batch $rl_groups --group-size $rl_size --temperature 1 --max-tokens 4 "$folder/problems.jsonl" |

@@ -316,3 +316,17 @@ END
     expect 0
     has "$output" "usage: demo/run.sh"
 }
+
+@test "the examples of mint-pipeline(7) run" {
+    tiny_world world
+    cd world
+    awk '/^\.Sh/ { on = $2 == "EXAMPLES" } !on { next } /^\.Bd/ { n++; block = 1; next } /^\.Ed/ { block = 0 }
+        block { print >n ".sh" } /^\.Dl/ { n++; print substr($0, 5) >n ".sh" }' "$MINT_ROOT/pipelines/mint-pipeline.7"
+    PATH=$MINT_ROOT/pipelines:$PATH
+    [ "$(cat ./*.sh | wc -l)" -gt 15 ]
+    for n in 1 2 3 4; do
+        bash -euo pipefail $n.sh >out.$n || fail "example $n"
+    done
+    [ "$(wc -l <out.3)" -eq 2 ]
+    [ -e run/ckpt/2 ] && [ -e trained/config.json ]
+}
