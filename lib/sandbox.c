@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -192,6 +193,9 @@ int mint_sandbox_open(struct mint_sandbox **out, const struct mint_sandbox_opts 
     s->proc = true;
     int rc = 0;
     if (!s->none) {
+        /* The first process of a box whose parent ends before it comes to us, not to a process 1
+         * that may take its time. */
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
         s->bwrap = find("bwrap");
         if (!s->bwrap)
             rc = mint_fail(err, MINT_EIO,

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
@@ -27,7 +28,7 @@
 #include "mem.h"
 #include "sandbox_impl.h"
 
-enum { SETUP, RUN, ENDING };
+enum { SETUP, HELD, RUN, ENDING };
 enum { SLICE_MS = 20, CHUNK = 65536, FILES_MAX = 20000, FDS_MAX = 8 + MINT_BOX_FILES };
 static const double setup_seconds = 30, grave_seconds = 20, look_seconds = 0.02;
 /* Who runs the boxes where mint runs as root: nobody. */
@@ -428,10 +429,19 @@ static void let_go(struct mint_box *b)
         b->why = MINT_BOX_FAILED;
         return;
     }
-    b->stage = RUN;
-    b->started = b->looked = now();
+    b->stage = HELD;
     ssize_t k = write(b->go_fd, "1", 1);
     (void)k; /* if it has died, that shows */
+}
+
+/* bubblewrap takes the byte as the last thing before it starts the program. */
+static void see_start(struct mint_box *b)
+{
+    int left = 0;
+    if (ioctl(b->go_fd, FIONREAD, &left) == 0 && left > 0)
+        return;
+    b->stage = RUN;
+    b->started = b->looked = now();
     shut(&b->go_fd);
 }
 
@@ -449,11 +459,13 @@ static void hear(struct mint_box *b)
     }
     if (b->stage == SETUP)
         let_go(b);
+    if (b->stage == HELD)
+        see_start(b);
 }
 
 static void watch(struct mint_box *b, double t)
 {
-    if (b->stage == SETUP && t - b->started > setup_seconds) {
+    if (b->stage < RUN && t - b->started > setup_seconds) {
         mint_buf_adds(&b->err_head, "the sandbox was not set up in time");
         b->why = MINT_BOX_FAILED;
     }
@@ -492,10 +504,17 @@ static void strike(struct mint_box *b)
     b->stage = ENDING;
 }
 
-static bool is_over(int fd)
+/* Init is dead, and so all that was in the box. Its parent may have ended before it and left it to
+ * us (mint_sandbox_open has asked for that), to be buried. */
+static bool init_is_over(const struct mint_box *b)
 {
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    return fd < 0 || poll(&p, 1, 0) > 0;
+    struct pollfd p = {.fd = b->init_fd, .events = POLLIN};
+    if (b->init_fd < 0)
+        return true;
+    if (poll(&p, 1, 0) <= 0)
+        return false;
+    waitpid(b->init, NULL, WNOHANG);
+    return true;
 }
 
 static void bury(struct mint_box *b)
@@ -510,7 +529,7 @@ static void bury(struct mint_box *b)
         strike(b);
     }
     bool late = b->stage == ENDING && now() - b->killed_at > grave_seconds;
-    if (!late && (b->pid > 0 || !is_over(b->init_fd)))
+    if (!late && (b->pid > 0 || !init_is_over(b)))
         return;
     pull_out(b);
     pull_err(b);

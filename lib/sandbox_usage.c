@@ -83,6 +83,12 @@ bool mint_sandbox_usage(pid_t init, bool exact, struct mint_usage *u)
     DIR *d = opendir(path);
     if (!d)
         return false;
+    /* We are not in the box, so its /proc has no self for us. */
+    char self[32];
+    if (readlinkat(dirfd(d), "self", self, sizeof(self)) > 0) {
+        closedir(d);
+        return false;
+    }
     bool any = false;
     for (struct dirent *e; (e = readdir(d));) {
         if (e->d_name[0] >= '0' && e->d_name[0] <= '9') {
