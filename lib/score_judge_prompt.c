@@ -128,6 +128,7 @@ static int check(const char *text, const char *file, enum mint_judge_mode mode,
 int mint_judge_prompt_read(const struct mint_judge_opts *o, char **text, struct mint_err *err)
 {
     size_t n;
+    *text = NULL;
     if (!o->prompt_file) {
         *text = mint_xstrdup(mint_judge_default_prompt(o->mode));
         return 0;
@@ -139,8 +140,10 @@ int mint_judge_prompt_read(const struct mint_judge_opts *o, char **text, struct 
         rc = mint_fail(err, MINT_EUSAGE, "%s holds a NUL byte: it is no text", o->prompt_file);
     if (rc == 0)
         rc = check(*text, o->prompt_file, o->mode, err);
-    if (rc < 0)
+    if (rc < 0) {
         free(*text);
+        *text = NULL;
+    }
     return rc;
 }
 

@@ -19,11 +19,11 @@ static const double flush_seconds = 1;
 struct opts {
     struct mint_common common;
     const char *gold_field, *name, *pattern, *command, *style, *extract;
-    const char *judge_model, *judge_adapter, *judge_url, *judge_key_env, *prompt_file, *scale, *pairs;
+    const char *by, *judge_model, *judge_adapter, *judge_url, *judge_key_env, *prompt_file, *scale, *pairs;
     double weight, offset, threshold, timeout;
     bool replace, allow_null, summary, strip, ignore_case, need_stop, expected, strict, one_box;
     int which, unit, mode;
-    int64_t target, min, max, jobs, retries, buffer, ngram, max_tokens;
+    int64_t target, min, max, jobs, retries, buffer, ngram, max_tokens, seed;
     struct mint_code_opts code;
     int sandbox;
     struct mint_strs readonly;
@@ -51,6 +51,9 @@ static const struct mint_opt table[] = {
     MINT_O_FLAG(0, "summary", struct opts, summary, "print statistics in place of the records"),
     MINT_O_FLOAT(0, "threshold", "R", struct opts, threshold, -1e9, 1e9,
                  "a reward of at least R counts as right"),
+    MINT_O_STR(0, "by", "FIELD", struct opts, by, "one more table, by the values of this field"),
+    MINT_O_INT(0, "seed", "N", struct opts, seed, 0, 9007199254740992.0,
+               "seed of the bootstrap's draws"),
     MINT_O_HEAD("exact, number, regex, format"),
     MINT_O_FLAG(0, "strip", struct opts, strip, "ignore white space around answers"),
     MINT_O_FLAG(0, "ignore-case", struct opts, ignore_case, "ignore the case of letters"),
@@ -159,6 +162,7 @@ struct job {
     struct mint_out *out;
     struct mint_buf text;
     struct mint_summary sum;
+    struct mint_summary_tags tags;
     struct mint_progress progress;
     double flushed;
     uint64_t sequences, failed, records;
@@ -204,6 +208,8 @@ static int settle(const struct opts *o, struct job *j, struct mint_err *err)
         return mint_usage(err, "no scorer '%s': there are %s", words->v[0], mint_scorer_names());
     if (s == &mint_scorer_none && !o->summary)
         return mint_usage(err, "the scorer none is for --summary alone");
+    if (!o->summary && (o->by || mint_cli_given("seed")))
+        return mint_usage(err, "%s goes with --summary", o->by ? "--by" : "--seed");
     j->o = o;
     j->scoring = (struct mint_scoring){
         .scorer = s,
@@ -235,6 +241,8 @@ static int settle(const struct opts *o, struct job *j, struct mint_err *err)
                  .judge = judge_opts(o)},
     };
     j->sum.threshold = o->threshold;
+    j->sum.seed = (uint64_t)o->seed;
+    j->tags.field = o->by;
     return 0;
 }
 
@@ -275,6 +283,8 @@ static int put(struct job *j, struct mint_err *err)
 static int take(void *arg, struct mint_scored *s, struct mint_err *err)
 {
     struct job *j = arg;
+    if (j->o->by && mint_summary_tags_add(&j->tags, &j->sum, &j->scoring, s, err) < 0)
+        return 1;
     if (j->o->summary)
         mint_summary_add(&j->sum, &j->scoring, s);
     else if (mint_scored_write(&j->scoring, s, &j->text, err) < 0)
@@ -293,6 +303,7 @@ static int write_metrics(const struct job *j, double seconds, struct mint_err *e
     mint_metrics_str(&m, "scorer", j->scoring.scorer->name);
     if (j->o->summary) {
         mint_summary_metrics(&j->sum, &m);
+        mint_summary_tags_metrics(&j->tags, &m);
     } else {
         mint_metrics_int(&m, "score/groups", (int64_t)j->records);
         mint_metrics_int(&m, "score/sequences", (int64_t)j->sequences);
@@ -316,6 +327,8 @@ static int score_all(struct job *j, double start, struct mint_err *err)
                        j->failed, j->sequences);
     if (rc == 0 && j->o->summary)
         mint_summary_print(&j->sum, &j->text);
+    if (rc == 0 && j->o->by)
+        mint_summary_tags_print(&j->tags, &j->text);
     if (rc == 0)
         rc = put(j, err);
     return rc == 0 ? write_metrics(j, mint_now() - start, err) : -1;
@@ -341,6 +354,8 @@ static int run(const struct opts *o, struct job *j, struct mint_err *err)
     int rc = score_all(j, start, err);
     mint_reader_close(&j->in);
     mint_buf_release(&j->text);
+    mint_summary_release(&j->sum);
+    mint_summary_tags_release(&j->tags);
     if (rc < 0) {
         mint_out_abort(j->out);
         return -1;

@@ -90,7 +90,7 @@ answer() {
 @test "usage: no scorer, an unknown one, wrong options" {
     run_tool mint-score </dev/null
     expect 2
-    has "$stderr" 'which scorer? One of exact, number'
+    has "$stderr" 'which scorer? One of exact, '
     run_tool mint-score maths r.jsonl
     expect 2
     has "$stderr" "no scorer 'maths'"

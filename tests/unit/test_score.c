@@ -434,6 +434,38 @@ static void summary(void **state)
     assert_non_null(strstr(b.data, "accuracy"));
     assert_null(strstr(b.data, "nan"));
     mint_buf_release(&b);
+    mint_summary_release(&m);
+}
+
+/* Two groups with means 0.25 and 0.75: of 4 equally likely draws, 0.25 and 0.75 have a quarter
+ * each, so they are the ends. One group says nothing about groups. */
+static void intervals(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "{\"sequences\":[{\"text\":\"a\",\"reward\":0.25}]}\n"
+        "{\"sequences\":[{\"text\":\"a\",\"reward\":1},{\"text\":\"a\",\"reward\":0.5}]}\n",
+        "{\"sequences\":[{\"text\":\"a\",\"reward\":0.25},{\"text\":\"a\",\"reward\":1}]}\n",
+        "{\"sequences\":[{\"text\":\"a\",\"reward\":0},{\"text\":\"a\",\"reward\":1}]}\n",
+    };
+    double lo = -9, hi = -9, from, to;
+    for (int i = 0; i < 3; i++) {
+        struct text_reader t;
+        struct mint_err err;
+        struct mint_summary m = {.threshold = 0.5};
+        struct mint_scoring c = {.scorer = &mint_scorer_none, .opts = defaults(), .name = "n"};
+        void *both[] = {&m, &c};
+        text_open(&t, texts[i], false);
+        assert_int_equal(mint_score_stream(&c, &t.r, add, both, &err), 0);
+        text_close(&t);
+        assert_int_equal(mint_summary_interval(&m, &lo, &hi), i != 1);
+        if (i == 0)
+            assert_true(fabs(lo - 0.25) < 1e-12 && fabs(hi - 0.75) < 1e-12);
+        mint_wilson(1, 2, &from, &to);
+        if (i == 2)
+            assert_true(fabs(lo - from) < 1e-12 && fabs(hi - to) < 1e-12);
+        mint_summary_release(&m);
+    }
 }
 
 static void empty_summary(void **state)
@@ -463,6 +495,7 @@ int main(void)
         cmocka_unit_test(pass_at_k),
         cmocka_unit_test(wilson),
         cmocka_unit_test(summary),
+        cmocka_unit_test(intervals),
         cmocka_unit_test(empty_summary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
