@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fs.h"
 #include "mem.h"
 #include "sandbox_impl.h"
 
@@ -149,7 +150,7 @@ static const char *advice(const char *why)
         {"uid map", "unprivileged user namespaces are restricted here"},
         {"ermission", "unprivileged user namespaces are restricted here"},
         {"not permitted", "unprivileged user namespaces are restricted here"},
-        {"No space left", "the limit of user namespaces is too low"},
+        {"/max_", "the limit of user namespaces is reached"},
         {"Unknown option", "this bubblewrap is too old, 0.8 is needed"},
     };
     for (size_t i = 0; i < MINT_ARRAY_LEN(known); i++) {
@@ -173,7 +174,13 @@ static int check(struct mint_sandbox *s, const struct mint_sandbox_opts *o, stru
         mint_buf_release(&again);
     }
     if (rc == 1)
-        rc = mint_fail(err, MINT_EIO,
+        rc = strstr(why.data, "Can't find source path")
+                 ? mint_fail(err, MINT_EIO,
+                             "a folder of --read-only is not there, or not for the user nobody, "
+                             "who runs the programs where mint-score runs as root: %.300s",
+                             why.data)
+                 : mint_fail(
+                       err, MINT_EIO,
                        "the sandbox does not work here: %.300s (%s); allow it with 'sysctl -w "
                        "kernel.unprivileged_userns_clone=1' or 'sysctl -w "
                        "kernel.apparmor_restrict_unprivileged_userns=0', in a container with "
@@ -184,12 +191,33 @@ static int check(struct mint_sandbox *s, const struct mint_sandbox_opts *o, stru
     return rc;
 }
 
+/* Root of a user namespace that knows no other users is no root to the kernel, and has none to turn
+ * into. */
+static bool has_user(unsigned long uid)
+{
+    char *text, *at, *end;
+    size_t n;
+    bool found = false;
+    if (mint_fs_read_file("/proc/self/uid_map", 1 << 16, &text, &n, NULL) < 0)
+        return false;
+    for (at = text; !found; at = end) {
+        unsigned long from = strtoul(at, &end, 10);
+        if (end == at)
+            break;
+        strtoul(end, &end, 10);
+        unsigned long count = strtoul(end, &end, 10);
+        found = uid >= from && uid - from < count;
+    }
+    free(text);
+    return found;
+}
+
 int mint_sandbox_open(struct mint_sandbox **out, const struct mint_sandbox_opts *o,
                       struct mint_err *err)
 {
     struct mint_sandbox *s = mint_xcalloc(1, sizeof(*s));
     s->none = o->none;
-    s->drop_root = geteuid() == 0 && !o->none;
+    s->drop_root = geteuid() == 0 && !o->none && has_user(MINT_BOX_UID);
     s->proc = true;
     int rc = 0;
     if (!s->none) {

@@ -31,8 +31,7 @@
 enum { SETUP, HELD, RUN, ENDING };
 enum { SLICE_MS = 20, CHUNK = 65536, FILES_MAX = 20000, FDS_MAX = 8 + MINT_BOX_FILES };
 static const double setup_seconds = 30, grave_seconds = 20, look_seconds = 0.02;
-/* Who runs the boxes where mint runs as root: nobody. */
-static const uid_t unprivileged = 65534;
+static const uid_t unprivileged = MINT_BOX_UID;
 
 static double now(void)
 {
@@ -216,8 +215,8 @@ static char **make_argv(const struct mint_sandbox *s, const struct mint_box_spec
     size_t n = 0, words = 0;
     while (spec->argv[words])
         words++;
-    char **v = mint_arena_alloc(a, (s->nargs + OWN + PER_FILE * spec->nfiles + words + 1) *
-                                       sizeof(*v));
+    char **v =
+        mint_arena_alloc(a, (s->nargs + OWN + PER_FILE * spec->nfiles + words + 1) * sizeof(*v));
     for (size_t i = 0; i < s->nargs; i++)
         v[n++] = s->args[i];
     if (!s->none) {

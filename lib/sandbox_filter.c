@@ -21,31 +21,97 @@
 /* Names, not numbers: libseccomp knows those that this C library does not. */
 static const char *const refused[] = {
     /* other processes */
-    "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease",
-    "kcmp", "pidfd_getfd", "perf_event_open",
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "process_madvise",
+    "process_mrelease",
+    "kcmp",
+    "pidfd_getfd",
+    "perf_event_open",
     /* the kernel itself */
-    "bpf", "userfaultfd", "init_module", "finit_module", "delete_module", "kexec_load",
-    "kexec_file_load", "reboot", "syslog", "iopl", "ioperm", "modify_ldt", "vm86", "vm86old",
-    "uselib", "lookup_dcookie", "sysfs", "_sysctl", "nfsservctl",
+    "bpf",
+    "userfaultfd",
+    "init_module",
+    "finit_module",
+    "delete_module",
+    "kexec_load",
+    "kexec_file_load",
+    "reboot",
+    "syslog",
+    "iopl",
+    "ioperm",
+    "modify_ldt",
+    "vm86",
+    "vm86old",
+    "uselib",
+    "lookup_dcookie",
+    "sysfs",
+    "_sysctl",
+    "nfsservctl",
     /* keys */
-    "add_key", "request_key", "keyctl",
+    "add_key",
+    "request_key",
+    "keyctl",
     /* namespaces and mounts */
-    "unshare", "setns", "mount", "umount", "umount2", "pivot_root", "chroot", "move_mount",
-    "open_tree", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "swapon", "swapoff",
-    "quotactl", "quotactl_fd", "acct", "open_by_handle_at", "name_to_handle_at", "fanotify_init",
-    "fanotify_mark", "vhangup",
+    "unshare",
+    "setns",
+    "mount",
+    "umount",
+    "umount2",
+    "pivot_root",
+    "chroot",
+    "move_mount",
+    "open_tree",
+    "fsopen",
+    "fsconfig",
+    "fsmount",
+    "fspick",
+    "mount_setattr",
+    "swapon",
+    "swapoff",
+    "quotactl",
+    "quotactl_fd",
+    "acct",
+    "open_by_handle_at",
+    "name_to_handle_at",
+    "fanotify_init",
+    "fanotify_mark",
+    "vhangup",
     /* clocks */
-    "settimeofday", "stime", "clock_settime", "clock_settime64", "adjtimex", "clock_adjtime",
+    "settimeofday",
+    "stime",
+    "clock_settime",
+    "clock_settime64",
+    "adjtimex",
+    "clock_adjtime",
     /* memory that no process shows */
-    "vmsplice", "shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget",
-    "semop", "semctl", "semtimedop", "mq_open", "mlock", "mlock2", "mlockall", "mbind",
-    "migrate_pages", "move_pages", "set_mempolicy",
+    "vmsplice",
+    "shmget",
+    "shmat",
+    "shmctl",
+    "msgget",
+    "msgsnd",
+    "msgrcv",
+    "msgctl",
+    "semget",
+    "semop",
+    "semctl",
+    "semtimedop",
+    "mq_open",
+    "mlock",
+    "mlock2",
+    "mlockall",
+    "mbind",
+    "migrate_pages",
+    "move_pages",
+    "set_mempolicy",
 };
 
 /* As if the kernel did not have them: programs then do without. */
 static const char *const unknown[] = {
-    "io_uring_setup", "io_uring_enter", "io_uring_register", "memfd_create",
-    "memfd_secret",   "clone3", /* whose flags a filter cannot see */
+    "io_uring_setup", "io_uring_enter", "io_uring_register",
+    "memfd_create",   "memfd_secret",   "clone3", /* whose flags a filter cannot see */
 };
 
 static int refuse_all(scmp_filter_ctx ctx, const char *const *names, size_t n, int error)
@@ -61,7 +127,7 @@ static int refuse_all(scmp_filter_ctx ctx, const char *const *names, size_t n, i
 
 static int refuse_some(scmp_filter_ctx ctx)
 {
-    static const uint64_t flags[] = {CLONE_NEWUSER, CLONE_NEWNS,  CLONE_NEWPID, CLONE_NEWNET,
+    static const uint64_t flags[] = {CLONE_NEWUSER, CLONE_NEWNS,  CLONE_NEWPID,   CLONE_NEWNET,
                                      CLONE_NEWIPC,  CLONE_NEWUTS, CLONE_NEWCGROUP};
     for (size_t i = 0; i < MINT_ARRAY_LEN(flags); i++) {
         if (seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,

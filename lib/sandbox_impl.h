@@ -14,6 +14,9 @@ struct mint_sandbox {
     size_t nargs, cap;
 };
 
+/* Who runs the boxes where mint runs as root: nobody. */
+enum { MINT_BOX_UID = 65534 };
+
 /* Numbers of the descriptors that bubblewrap finds; files follow from FILES on. */
 enum { MINT_BOX_FD_STATUS = 3, MINT_BOX_FD_GO, MINT_BOX_FD_FILTER, MINT_BOX_FD_FILE };
 

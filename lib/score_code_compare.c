@@ -106,8 +106,8 @@ static bool same_arrays(const struct mint_json *got, mint_json_val a, const stru
     return true;
 }
 
-static bool same_objects(const struct mint_json *got, mint_json_val a,
-                         const struct mint_json *want, mint_json_val b, double tolerance)
+static bool same_objects(const struct mint_json *got, mint_json_val a, const struct mint_json *want,
+                         mint_json_val b, double tolerance)
 {
     if (mint_json_size(got, a) != mint_json_size(want, b))
         return false;
@@ -136,8 +136,8 @@ static bool same_objects(const struct mint_json *got, mint_json_val a,
     return true;
 }
 
-static bool same_strings(const struct mint_json *got, mint_json_val a,
-                         const struct mint_json *want, mint_json_val b)
+static bool same_strings(const struct mint_json *got, mint_json_val a, const struct mint_json *want,
+                         mint_json_val b)
 {
     struct mint_buf x = MINT_BUF_INIT, y = MINT_BUF_INIT;
     bool same = mint_json_string(got, a, &x) && mint_json_string(want, b, &y) && x.len == y.len &&

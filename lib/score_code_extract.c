@@ -75,7 +75,8 @@ static bool next_line(const char *text, size_t n, size_t *at, struct line *l)
     return true;
 }
 
-/* ``` or ~~~, three or more, perhaps indented: how many, 0 if it is no fence. *info is what follows.
+/* ``` or ~~~, three or more, perhaps indented: how many, 0 if it is no fence. *info is what
+ * follows.
  */
 static size_t fence(struct line l, char *kind, struct line *info)
 {

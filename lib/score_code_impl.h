@@ -8,8 +8,8 @@
 struct mint_code_runner {
     struct mint_code_opts o;
     struct mint_sandbox *sandbox;
-    struct mint_json *doc; /* of what a box says */
-    struct mint_box judge; /* runs asserts; lives from test to test */
+    struct mint_json *doc;                  /* of what a box says */
+    struct mint_box judge;                  /* runs asserts; lives from test to test */
     char *run, *call, *solution, *judge_py; /* Python programs */
 };
 

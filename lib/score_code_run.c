@@ -139,8 +139,7 @@ void mint_code_blame(const struct mint_box *box, struct mint_code_result *res)
     case MINT_BOX_OUTPUT:
     case MINT_BOX_DISK:
         res->verdict = MINT_CODE_OUTPUT;
-        mint_code_put(&res->why, "error",
-                      box->end == MINT_BOX_DISK ? "file limit" : "output limit",
+        mint_code_put(&res->why, "error", box->end == MINT_BOX_DISK ? "file limit" : "output limit",
                       box->end == MINT_BOX_DISK ? 10 : 12);
         return;
     default:
@@ -153,8 +152,8 @@ void mint_code_blame(const struct mint_box *box, struct mint_code_result *res)
     } else {
         mint_buf_addf(&res->why, "%s\"exit\":%d", res->why.len ? "," : "", box->status);
     }
-    if ((n >= 11 && !memcmp(p, "MemoryError", 11)) ||
-        (n && memmem(p, n, "std::bad_alloc", 14)) || (n && memmem(p, n, "out of memory", 13)))
+    if ((n >= 11 && !memcmp(p, "MemoryError", 11)) || (n && memmem(p, n, "std::bad_alloc", 14)) ||
+        (n && memmem(p, n, "out of memory", 13)))
         res->verdict = MINT_CODE_MEMORY;
     if (n)
         mint_code_put(&res->why, "error", p, n);
@@ -184,7 +183,7 @@ static char *find_program(const struct mint_code_runner *r, const struct mint_co
 /* What one test runs. */
 struct plan {
     const struct mint_code_lang *lang;
-    char *program;                /* interpreter, or compiler */
+    char *program;                 /* interpreter, or compiler */
     struct mint_box_file files[1]; /* the source, or what it was compiled to */
     struct mint_buf binary;
 };
@@ -193,7 +192,8 @@ struct plan {
 static int compile(struct mint_code_runner *r, struct plan *p, struct mint_code_result *res,
                    struct mint_err *err)
 {
-    static const char script[] = "\"$0\" -O2 -w -o solution.bin \"$1\" -lm >&2 && exec cat solution.bin";
+    static const char script[] =
+        "\"$0\" -O2 -w -o solution.bin \"$1\" -lm >&2 && exec cat solution.bin";
     char *sh = mint_sandbox_find(r->sandbox, "sh");
     if (!sh)
         return mint_fail(err, MINT_EIO, "there is no program sh");
@@ -318,8 +318,8 @@ static int run_test(struct mint_code_runner *r, const struct mint_json *doc, con
                                  .files = p->files,
                                  .nfiles = 1,
                                  .input = t->kind == MINT_CODE_CALL ? t->text : t->input,
-                                 .input_n = t->kind == MINT_CODE_CALL ? strlen(t->text)
-                                                                      : t->input_n,
+                                 .input_n =
+                                     t->kind == MINT_CODE_CALL ? strlen(t->text) : t->input_n,
                                  .limits = mint_code_limits(r)};
     /* A JavaScript machine reserves far more than it uses. */
     spec.limits.address_space = strcmp(p->lang->name, "javascript") != 0;

@@ -1,0 +1,290 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# mint-score code: verdicts of right, wrong and hostile programs, forms of tests, and what the sandbox keeps in.
+load helpers
+
+setup() {
+    enter_scratch
+    need mint-score
+    command -v bwrap >/dev/null || skip "no bubblewrap"
+    [ -x /usr/bin/python3 ] || [ -x /usr/local/bin/python3 ] || skip "no python3 of the system"
+    printf '%s\n' '{"tests":[],"sequences":[]}' >probe.jsonl
+    mint-score code probe.jsonl >/dev/null 2>probe.err || ! grep -q sandbox probe.err ||
+        skip "$(cut -c1-200 probe.err)"
+}
+
+# one FIELDS TEXT...: a record on stdout, with a sequence for each TEXT
+one() {
+    local fields=$1
+    shift
+    jq -nc --argjson f "$fields" '$f + {id: "x", sequences: [$ARGS.positional[] | {text: .}]}' --args "$@"
+}
+
+# verdicts FILE: of the tests of each sequence
+verdicts() {
+    zstd -dcqf "$1" | jq -c '[.sequences[].detail.code.tests]' | tr -d '\n'
+}
+
+rewards() {
+    zstd -dcqf "$1" | jq -c '[.sequences[].reward]' | tr -d '\n'
+}
+
+# mark NAME: makes a folder that all can reach, whose path shows in the arguments of the sandbox
+mark() {
+    local d
+    mkdir "$1"
+    d=$PWD/$1
+    while [ -O "$d" ] && [ "$d" != / ] && [ "$d" != /tmp ]; do
+        chmod a+rx "$d"
+        d=$(dirname "$d")
+    done
+}
+
+# gone MARK: no process with MARK in its arguments is left, within two seconds
+gone() {
+    for _ in $(seq 20); do
+        pgrep -f "$1" >/dev/null || return 0
+        sleep 0.1
+    done
+    fail "left: $(pgrep -af "$1")"
+}
+
+@test "right solutions pass, wrong ones do not" {
+    jq -c '{id, language, tests, sequences: [
+        {text: "So:\n```\(.language)\n\(.solution_ok)```\nDone."}, {text: "```\n\(.solution_wrong)```"}]}' \
+        "$MINT_ROOT/tests/data/code/tasks.jsonl" >t.jsonl
+    run_tool mint-score code -j 4 --wall-time 60 --cpu-time 20 t.jsonl -o s.zst
+    expect 0
+    [ "$(rewards s.zst)" = "$(printf '[1,0]%.0s' $(seq 30))" ]
+    [ "$(zstd -dcq s.zst | jq -c 'select(.sequences[0].detail.code.failed > 0)')" = "" ]
+}
+
+@test "hostile solutions get their verdict and leave nothing behind" {
+    local secret=canary-$RANDOM$RANDOM$RANDOM port=1
+    mkdir out
+    mark mark
+    echo kept >out/file
+    echo "$secret" >secret
+    # a listener on the host that a program must not reach
+    /usr/bin/python3 -c '
+import socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+s.listen()
+open("port", "w").write(str(s.getsockname()[1]))
+s.accept()
+open("connected", "w").write("x")' 3>&- &
+    local listener=$!
+    for _ in $(seq 50); do
+        [ ! -s port ] || break
+        sleep 0.1
+    done
+    port=$(cat port)
+    jq -c --arg d "$PWD/out" --arg f "$PWD/secret" --arg p "$port" '
+        {id, name, language, tests, expect, sequences: [{text: ("```\n" + .solution + "```" |
+            gsub("\\{OUTSIDE_DIR\\}"; $d) | gsub("\\{CANARY_FILE\\}"; $f) | gsub("\\{PORT\\}"; $p))}]}' \
+        "$MINT_ROOT/tests/data/code/hostile.jsonl" >h.jsonl
+    local start=$SECONDS peak=0 rss
+    MINT_CANARY=$secret mint-score code -j 8 --cpu-time 1 --wall-time 4 --read-only "$PWD/mark" h.jsonl \
+        -o s.zst 2>err 3>&- &
+    local grader=$!
+    while rss=$(awk '/^VmRSS/ { print $2 }' "/proc/$grader/status" 2>/dev/null) && [ -n "$rss" ]; do
+        [ "$rss" -le "$peak" ] || peak=$rss
+        sleep 0.2
+    done
+    wait "$grader" || fail "status $?: $(cat err)"
+    # each of 33 solutions has two tests of at most 4 seconds, and 8 run at a time
+    [ $((SECONDS - start)) -lt 60 ] || fail "took $((SECONDS - start)) seconds"
+    [ "$peak" -lt 500000 ] || fail "the grader had $peak KiB"
+    gone "$PWD/mark"
+    kill "$listener"
+
+    zstd -dcq s.zst >s.jsonl
+    jq -e . s.jsonl >/dev/null
+    iconv -f utf-8 -t utf-8 s.jsonl >/dev/null
+    [ "$(wc -l <s.jsonl)" -eq 33 ]
+    run jq -r 'select(.expect.verdict != "any" and
+        (.expect.verdict == "pass") != (.sequences[0].reward == 1)) | .name' s.jsonl
+    [ -z "$output" ] || fail "other verdicts for: $output"
+    [ "$(jq -r 'select(.name == "always_equal") | .sequences[0].reward' s.jsonl)" = 0 ]
+    [ "$(jq -r 'select(.name == "memory_hog") | .sequences[0].detail.code.first.verdict' s.jsonl)" = memory ]
+    [ "$(jq -r 'select(.name == "segfault") | .sequences[0].detail.code.first.signal' s.jsonl)" = 11 ]
+    lacks "$(cat s.jsonl err)" "$secret"
+    [ "$(ls out)" = file ] && [ "$(cat out/file)" = kept ]
+    [ ! -e connected ]
+    [ ! -e /dev/shm/mint-hostile-left ]
+}
+
+@test "forms of tests" {
+    one '{"tests":[{"input":"1 2\n","output":"3"},{"stdin":"2 2","stdout":"4\n\n"}]}' \
+        $'```python\nprint(sum(map(int, input().split())))\n```' >r.jsonl
+    one '{"tests":{"inputs":["1","2"],"outputs":["1\n","2\n"]}}' 'print(input())' >>r.jsonl
+    one '{"tests":["assert add(1,2)==3\nassert add([1],[2])==[1,2]","assert add(2,2)==5"]}' \
+        $'Here:\n\ndef add(a, b):\n    return a + b\n' >>r.jsonl
+    one '{"tests":[{"call":"f(2)","expect":{"a":[1,2.0],"b":null}},{"call":"f","args":[3],"expect":1}]}' \
+        $'def f(n):\n    return {"a": (1, n), "b": None} if n == 2 else True\n' >>r.jsonl
+    one '{"entry_point":"f","tests":"def check(candidate):\n    assert candidate(1) == 2\n"}' \
+        $'```\ndef f(x): return x + 1\n```' $'```\ndef f(x): return x\n```' >>r.jsonl
+    one '{"tests":[{"stdin":"","stdout":"a b","args":["a","b"],"expect_exit":3}]}' \
+        $'```sh\necho "$@"; exit 3\n```' $'```cpp\n#include <cstdio>\nint main(int n,char**v){printf("%%s %%s",v[1],v[2]);return 3;}\n```' >>r.jsonl
+    sed -i 's/%%s/%s/g' r.jsonl
+    run_tool mint-score code r.jsonl -o s.zst
+    expect 0
+    [ "$(verdicts s.zst)" = '[["ok","ok"]][["ok","ok"]][["ok","wrong"]][["ok","wrong"]][["ok"],["wrong"]][["ok"],["ok"]]' ]
+    run_tool mint-score code --partial --name half r.jsonl -o p.zst
+    [ "$(rewards p.zst)" = '[1][1][0.5][0.5][1,0][1,1]' ]
+    has "$(zstd -dcq s.zst)" '"first":{"test":1,"verdict":"wrong","got":"4","want":"5"}'
+}
+
+@test "asserts see values, not what the solution says about them" {
+    local tests='{"setup":"import math","tests":["assert f(2) == 3","assert abs(f(2) - 3) < 1e-6","assert f(2) in [3]",
+        "for got, want in zip(map(f, [2]), [3]):\n    assert got == want","assert all(f(x) == x + 1 for x in [2])",
+        "assert math.isclose(f(2), 3)"]}'
+    one "$tests" 'def f(x): return x + 1' >r.jsonl
+    # equal to everything, near to everything, an end of the loop, other builtins, a judge that is looked for
+    one "$tests" $'class E(int):\n    def __eq__(s, o): return True\n    __hash__ = None\ndef f(x): return E()' \
+        $'class E:\n    def __eq__(s, o): return True\n    __hash__ = int\n    def __sub__(s, o): return s\n    def __abs__(s): return s
+    def __lt__(s, o): return True\n    def __float__(s): return 0.0\ndef f(x): return E()' \
+        $'def f(x): raise StopIteration' \
+        $'import builtins, math\nbuiltins.all = builtins.abs = math.isclose = lambda *a, **k: True\ndef all(x): return True\ndef f(x): return 0' \
+        $'import os\nfor fd in range(3, 100):\n    try: os.write(fd, b\'\\0\\0\\0\\x0bV{"v":"ok"}\')\n    except OSError: pass\ndef f(x): return 0' >>r.jsonl
+    run_tool mint-score code -j 4 r.jsonl -o s.zst
+    expect 0
+    [ "$(rewards s.zst)" = '[1][0,0,0,0,0]' ]
+    lacks "$(zstd -dcq s.zst | tail -n 1 | jq -c '[.sequences[].detail.code.tests]')" '"ok"'
+}
+
+@test "asserts on objects, mutation, exceptions, callbacks, iterators and prints" {
+    cat >sol.py <<'END'
+import collections, math
+class Full(Exception): pass
+class Stack:
+    def __init__(self, n=2): self.items, self.n = [], n
+    def push(self, x):
+        if len(self.items) == self.n: raise Full("no room", self.n)
+        self.items.append(x)
+        return self
+    def __len__(self): return len(self.items)
+    def __iter__(self): return iter(self.items)
+    def __getitem__(self, i): return self.items[i]
+    def __eq__(self, o): return isinstance(o, Stack) and self.items == o.items
+    def __repr__(self): return "Stack(%r)" % self.items
+def sort(a): a.sort()
+def count(n):
+    for i in range(n): yield i
+def apply(f, x): return f(f(x))
+def hello(): print("hi", end="")
+def total(node):
+    s = 0
+    while node is not None:
+        s += node.val
+        node = node.next
+    return s
+def words(t): return collections.Counter(t.split())
+def sum(a, b): return a - b
+END
+    cat >tests.json <<'END'
+["s = Stack(); s.push(1).push(2)\nassert len(s) == 2 and list(s) == [1, 2] and s[0] == 1 and s.n == 2",
+"s = Stack(1).push(1)\ntry:\n    s.push(2)\n    assert False\nexcept Full as e:\n    assert e.args == ('no room', 1)",
+"assert Stack().push(1) == Stack().push(1) and Stack() != Stack().push(1)\nassert isinstance(Stack(), Stack) and str(Stack()) == 'Stack([])'",
+"a = [3, 1, 2]\nassert sort(a) is None\nassert a == [1, 2, 3]",
+"assert list(count(3)) == [0, 1, 2] and next(count(2)) == 0",
+"assert apply(lambda x: x * 3, 2) == 18",
+"import io, contextlib\nb = io.StringIO()\nwith contextlib.redirect_stdout(b): hello()\nassert b.getvalue() == 'hi'",
+"class N:\n    def __init__(self, v, n=None): self.val, self.next = v, n\nassert total(N(1, N(2, N(3)))) == 6",
+"assert words('a b a') == {'a': 2, 'b': 1}",
+"assert math.sqrt(4) == 2 and sum([1, 2]) == 3",
+"try:\n    sort(5)\n    assert False\nexcept AttributeError: pass"]
+END
+    jq -nc --rawfile s sol.py --slurpfile t tests.json '{tests: $t[0], sequences: [{text: ("```python\n" + $s + "```")}]}' >r.jsonl
+    # where only the builtin's name is used, the solution's function is meant
+    one '{"tests":["assert sum(5, 3) == 2"]}' $'def sum(a, b): return a - b' >>r.jsonl
+    run_tool mint-score code r.jsonl -o s.zst
+    expect 0
+    [ "$(rewards s.zst)" = '[1][1]' ] || fail "$(zstd -dcq s.zst | jq -c '.sequences[].detail')"
+}
+
+@test "the same bytes with any number of jobs" {
+    for i in $(seq 12); do
+        one "{\"tests\":[{\"input\":\"$i\",\"output\":\"$i\"},\"assert f($i) == 3\"]}" $'def f(x): return {x, 1, "a"}\nprint(input())' \
+            'raise ValueError(object(), {"b", "a", "c"})' 'import os; os.kill(os.getpid(), 9)' ''
+    done >r.jsonl
+    mint-score code -j 1 r.jsonl --plain >a
+    mint-score code -j 7 r.jsonl --plain >b
+    same a b
+    [ "$(wc -l <a)" -eq 12 ]
+    has "$(head -n 1 a)" '"signal":9'
+}
+
+@test "programs do not read the tool's input" {
+    one '{"tests":[{"input":"1","output":"1"}]}' $'print(input())\ntry: input()\nexcept EOFError: pass' >one
+    for _ in $(seq 20); do cat one; done | mint-score code -j 4 --plain >s
+    [ "$(wc -l <s)" -eq 20 ]
+    [ "$(rewards s)" = "$(printf '[1]%.0s' $(seq 20))" ]
+}
+
+@test "nothing lives on when the tool is killed" {
+    mark mark-term
+    mark mark-kill
+    one '{"tests":[{"output":""}]}' $'import os, time\nif os.fork() == 0: os.setsid()\ntime.sleep(1000)' >one
+    for _ in $(seq 8); do cat one; done >r.jsonl
+    for sig in TERM KILL; do
+        local mark=$PWD/mark-${sig,,}
+        mint-score code -j 8 --wall-time 500 --read-only "$mark" r.jsonl -o "out-$sig" 3>&- &
+        local pid=$!
+        for _ in $(seq 100); do
+            [ "$(pgrep -fc "bwrap.*$mark")" -lt 16 ] || break
+            sleep 0.1
+        done
+        [ "$(pgrep -fc "bwrap.*$mark")" -ge 16 ]
+        kill "-$sig" "$pid"
+        wait "$pid" 2>/dev/null || true
+        gone "$mark"
+    done
+    no_leftovers out-TERM
+}
+
+@test "a failure of the tool is no reward" {
+    one '{"tests":["assert f() == 1"]}' 'def f(): return 1' >r.jsonl
+    # no bubblewrap, no user namespaces, no compiler
+    run_tool bwrap --dev-bind / / --bind /dev/null "$(readlink -f "$(command -v bwrap)")" "$MINT_BIN/mint-score" code r.jsonl -o out
+    expect_error 1 'install the package bubblewrap'
+    run_tool bwrap --unshare-user --disable-userns --dev-bind / / "$MINT_BIN/mint-score" code r.jsonl -o out
+    expect_error 1 'the limit of user namespaces'
+    one '{"tests":[{"output":"1"}]}' $'```c\nint main(){}\n```' >c.jsonl
+    local hide=() p
+    for p in gcc cc clang; do
+        for d in /usr/local/bin /usr/bin; do
+            [ ! -e $d/$p ] || hide+=(--bind /dev/null "$(readlink -f $d/$p)")
+        done
+    done
+    run_tool bwrap --dev-bind / / "${hide[@]}" "$MINT_BIN/mint-score" code c.jsonl -o out
+    expect_error 1 'install one of gcc cc clang'
+
+    one '{}' x >n.jsonl
+    run_tool mint-score code n.jsonl -o out
+    expect_error 1 'n.jsonl:1: the record has no "tests" to run'
+    one '{"tests":[{"in":1}]}' x >n.jsonl
+    run_tool mint-score code n.jsonl -o out
+    expect_error 1 'is no test'
+    one '{"tests":["assert ("]}' 'def f(): pass' >n.jsonl
+    run_tool mint-score code n.jsonl -o out
+    expect_error 1 'a test cannot be run: SyntaxError'
+    one '{"language":"cobol","tests":["x"]}' x >n.jsonl
+    run_tool mint-score code n.jsonl -o out
+    expect_error 1 'must be one of "python"'
+    one '{"language":"c","tests":["assert 1"]}' $'```c\nint x;\n```' >n.jsonl
+    run_tool mint-score code n.jsonl -o out
+    expect_error 1 'test 0 is for Python'
+}
+
+@test "without isolation: only if asked for, with a warning, and no folder is left" {
+    mkdir tmp
+    one '{"tests":[{"input":"4","output":"4"},"assert f() == 1"]}' \
+        $'def f(): return 1\nimport os\nos.makedirs("a/b"); os.chmod("a", 0)\ntry: print(input())\nexcept EOFError: pass' 'while True: pass' >r.jsonl
+    TMPDIR=$PWD/tmp run_tool mint-score code --sandbox none --cpu-time 1 --wall-time 2 r.jsonl --plain
+    expect 0
+    has "$stderr" 'warning: --sandbox none'
+    [ "$(verdicts <(echo "$output"))" = '[["ok","ok"],["timeout","timeout"]]' ]
+    [ -z "$(ls tmp)" ]
+}
