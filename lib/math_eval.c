@@ -8,8 +8,8 @@ enum {
     BITS = 256,       /* that equal values share, at least */
     GUARD = 128,      /* more to work with */
     MAX_DIGITS = 400, /* of numbers in formulas that are compared like this */
-    PLACES = 24,      /* tried; half of them real, half whole */
-    ENOUGH = 6,       /* of them with values on both sides */
+    PLACES = 32,      /* tried; half of them real, half whole */
+    ENOUGH = 8,       /* of them with values on both sides */
     WORK = 160,       /* steps a thousand bits of a function cost */
     WHOLE_POWER = 4000,
 };
@@ -517,7 +517,7 @@ static int eval(const struct place *p, const struct mint_math_node *t, struct mi
 /* --- comparison */
 
 struct traits {
-    bool variables, imaginary;
+    bool variables, imaginary, steps; /* steps: floor and ceiling */
 };
 
 static void look(const struct mint_math_node *t, struct traits *f)
@@ -526,6 +526,8 @@ static void look(const struct mint_math_node *t, struct traits *f)
         f->imaginary = true;
     else if (t->kind == MN_VAR && strcmp(t->name, "e") != 0 && strcmp(t->name, "\\pi") != 0)
         f->variables = true;
+    if (t->kind == MN_FN && (t->fn == FN_FLOOR || t->fn == FN_CEIL))
+        f->steps = true;
     for (unsigned i = 0; i < t->n; i++)
         look(t->ch[i], f);
 }
@@ -574,10 +576,27 @@ static enum mint_math_verdict constants(struct mint_math *m, const struct mint_m
     return v;
 }
 
+/* At how many of the places from..to do both have the same value? It stops when that is enough, and
+ * says -1 as soon as they differ at one. */
+static int places(struct mint_math *m, const struct mint_math_node *a,
+                  const struct mint_math_node *b, bool only_real, mpfr_exp_t agree, int from,
+                  int to)
+{
+    int good = 0, why;
+    for (int i = from; i < to && good < ENOUGH && m->steps > 0; i++) {
+        struct place p = {m, agree + GUARD, i, i >= PLACES / 2};
+        enum mint_math_verdict v = at_place(&p, a, b, only_real, agree, &why);
+        if (v == MINT_MATH_NO)
+            return -1;
+        good += v == MINT_MATH_YES;
+    }
+    return good;
+}
+
 enum mint_math_verdict mint_math_eval_equal(struct mint_math *m, struct mint_math_node *a,
                                             struct mint_math_node *b)
 {
-    struct traits f = {false, false};
+    struct traits f = {false, false, false};
     look(a, &f);
     look(b, &f);
     if (m->digits > MAX_DIGITS) {
@@ -587,21 +606,13 @@ enum mint_math_verdict mint_math_eval_equal(struct mint_math *m, struct mint_mat
     mpfr_exp_t agree = BITS + 8 * (mpfr_exp_t)m->digits;
     if (!f.variables)
         return constants(m, a, b, agree);
-    int good = 0, why;
-    for (int i = 0; i < PLACES && good < ENOUGH + 2; i++) {
-        if (i == PLACES / 2 && good >= ENOUGH)
-            break;
-        if (i == PLACES / 2)
-            good = 0;
-        struct place p = {m, agree + GUARD, i, i >= PLACES / 2};
-        enum mint_math_verdict v = at_place(&p, a, b, !f.imaginary, agree, &why);
-        if (v == MINT_MATH_NO)
-            return v;
-        if (m->steps <= 0)
-            break;
-        good += v == MINT_MATH_YES;
-    }
-    if (good >= ENOUGH)
+    int real = places(m, a, b, !f.imaginary, agree, 0, PLACES / 2), whole = 0;
+    /* what jumps at whole numbers must agree there, too */
+    if (real >= 0 && (real < ENOUGH || f.steps))
+        whole = places(m, a, b, !f.imaginary, agree, PLACES / 2, PLACES);
+    if (real < 0 || whole < 0)
+        return MINT_MATH_NO;
+    if (f.steps ? real >= ENOUGH && whole >= ENOUGH : real >= ENOUGH || whole >= ENOUGH)
         return MINT_MATH_YES;
     mint_math_why(m, "undecided: too few places where both have values");
     return MINT_MATH_UNKNOWN;

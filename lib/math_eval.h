@@ -8,7 +8,7 @@
  * answer can spell out is that near to a root, and sums of a few roots, logarithms and powers are
  * not that near to each other unless they are equal.
  *
- * Formulas with variables are compared at up to 24 places, the same in every run: real ones of both
+ * Formulas with variables are compared at up to 32 places, the same in every run: real ones of both
  * signs and several sizes; where that leaves too few at which both have real values, whole ones
  * (for factorials and powers of -1). All must agree, and there must be enough.
  */

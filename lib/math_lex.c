@@ -494,8 +494,9 @@ bool mint_math_lex(struct mint_math *m, const char *s, size_t n, struct mint_mat
 void mint_math_spell(const struct mint_math_tok *v, size_t n, bool fold, struct mint_buf *out)
 {
     for (size_t i = 0; i < n; i++) {
-        bool word = v[i].type == MT_WORD || v[i].type == MT_VAR;
-        if (i && word && (v[i - 1].type == MT_WORD || v[i - 1].type == MT_VAR) && v[i].space)
+        bool word = v[i].type == MT_WORD || v[i].type == MT_VAR || v[i].type == MT_AND;
+        if (i && word && v[i].space &&
+            (v[i - 1].type == MT_WORD || v[i - 1].type == MT_VAR || v[i - 1].type == MT_AND))
             mint_buf_addc(out, ' ');
         if (v[i].type == MT_NUM) {
             /* two numbers side by side must not run together */
@@ -505,7 +506,8 @@ void mint_math_spell(const struct mint_math_tok *v, size_t n, bool fold, struct 
         } else if (v[i].type == MT_FN && v[i].fn) {
             mint_buf_addf(out, "\\%d ", v[i].fn);
         } else if (v[i].type >= 256 && !word && v[i].type != MT_BAD && v[i].type != MT_BEGIN &&
-                   v[i].type != MT_ENDENV && !v[i].num) {
+                   v[i].type != MT_ANGLE && v[i].type != MT_AND && v[i].type != MT_ENDENV &&
+                   !v[i].num) {
             mint_buf_addf(out, "#%d ", v[i].type);
         } else if (v[i].type < 256 && v[i].type > 0) {
             mint_buf_addc(out, (char)v[i].type);

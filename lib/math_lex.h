@@ -37,7 +37,7 @@ enum mint_math_type {
     MT_IN,
     MT_CUP,
     MT_DEG,
-    MT_ANGLE, /* \angle, \triangle: part of a name */
+    MT_ANGLE, /* \angle, \triangle, \overline: part of a name, of nothing else */
     MT_LSET,
     MT_RSET,
     MT_LANGLE,

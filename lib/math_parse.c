@@ -454,6 +454,12 @@ static struct mint_math_node *function(struct parser *p)
 
 /* --- numbers */
 
+static bool ordinal(const struct mint_math_tok *t)
+{
+    return t->type == MT_WORD &&
+           (named(t, "st") || named(t, "nd") || named(t, "rd") || named(t, "th"));
+}
+
 /* A whole number with a fraction beside it: 2\frac{1}{2}, 2 1/2, 2½. */
 static struct mint_math_node *mixed(struct parser *p, struct mint_math_node *whole_part)
 {
@@ -502,6 +508,10 @@ static struct mint_math_node *number(struct parser *p)
                        p->v[p->at + 2].num->plain;
     if (!a)
         return NULL;
+    if (p->at < p->n && ordinal(&p->v[p->at]) && !p->v[p->at].space && whole(a)) { /* 21st */
+        p->at++;
+        return a;
+    }
     if (type(p) == '_' || type(p) == MT_SUB) { /* 52_8 */
         struct mint_math_node *pair[2] = {a, NULL};
         if (!t->num->plain)
@@ -607,12 +617,6 @@ static struct mint_math_node *degree(struct parser *p, struct mint_math_node *a)
     return mint_math_mul(p->m, all, 3);
 }
 
-static bool ordinal(const struct mint_math_tok *t)
-{
-    return t->type == MT_WORD &&
-           (named(t, "st") || named(t, "nd") || named(t, "rd") || named(t, "th"));
-}
-
 /* What stands behind ^: NULL with *done for a degree sign or the end of an ordinal number. */
 static struct mint_math_node *exponent(struct parser *p, struct mint_math_node *base,
                                        struct mint_math_node **done)
@@ -675,7 +679,9 @@ static struct mint_math_node *power(struct parser *p)
         case MT_SUP:
             a = scalar(p, a) ? raised(p, a) : NULL;
             break;
-        case MT_DEG:
+        case MT_DEG: /* f \circ g is no angle */
+            if (named(&p->v[p->at], "\\circ") && a->kind != MN_NUM)
+                return fail(p, "unreadable: a composition");
             p->at++;
             a = scalar(p, a) ? degree(p, a) : NULL;
             break;

@@ -64,8 +64,9 @@ static struct range trim(struct range r)
 {
     while (r.n && (r.v[0].type == '*' || r.v[0].type == ':'))
         r.v++, r.n--;
-    while (r.n && (r.v[r.n - 1].type == '.' || r.v[r.n - 1].type == '*' ||
-                   r.v[r.n - 1].type == ',' || r.v[r.n - 1].type == ';'))
+    while (r.n &&
+           (r.v[r.n - 1].type == '.' || (r.v[r.n - 1].type == '*' && *r.v[r.n - 1].s == '*') ||
+            r.v[r.n - 1].type == ',' || r.v[r.n - 1].type == ';'))
         r.n--;
     return r;
 }
@@ -208,8 +209,6 @@ static struct range phrase_answer(struct range r, bool *hedged)
     size_t end = prose(r);
     *hedged = hedges(r.v + end, r.n - end);
     r.n = end;
-    if (r.n && r.v[r.n - 1].type == '!' && r.n == end) /* glad, not a factorial */
-        r.n--;
     return r;
 }
 
@@ -227,8 +226,12 @@ static bool is_label(struct range r)
         int t = r.v[i].type;
         depth += step(t);
         switch (t) {
-        case MT_VAR:
         case MT_WORD:
+            if (mint_math_turns(&r.v[i])) /* "not x" */
+                return false;
+            any = true;
+            break;
+        case MT_VAR:
         case MT_ANGLE:
             any = true;
             break;
@@ -444,6 +447,15 @@ static bool contradicts(struct mint_math *m, struct range part, const struct min
     return !mpq_equal(t->q, last->value->q);
 }
 
+/* Does a sum, an integral or the like start here, which what follows the = is the value of? */
+static bool to_be_computed(const struct mint_math_tok *t)
+{
+    static const char *const names[] = {"\\sum",  "\\prod", "\\int", "\\iint",
+                                        "\\oint", "\\lim",  "\\det"};
+    return (t->type == MT_BAD && is_any(t, names, MINT_ARRAY_LEN(names))) || t->type == MT_BEGIN ||
+           t->type == MT_FN;
+}
+
 static bool equation(struct reader *k, const struct sides *s)
 {
     struct mint_math *m = k->m;
@@ -461,15 +473,21 @@ static bool equation(struct reader *k, const struct sides *s)
         x.equation = true;
         if (!x.left && m->steps <= 0)
             return refuse(k, "undecided: too much to compute");
-        if (!x.left) /* something unknown equals this: a sum, an integral */
+        if (!x.left && !to_be_computed(&first->v[0]))
+            return refuse(k, "unreadable: the left side of an equation");
+        if (!x.left)
             x.equation = false, x.label = spelled(m, *first);
-        if (x.left && x.left->kind == MN_NUM)
-            x.equation = false, x.left = NULL;
     }
     size_t before = k->n;
     value(k, s->part[last], x);
     if (k->failed)
         return false;
+    /* 2 + 3 = 5 says 5; 0 = x - 5 is an equation */
+    for (size_t i = before; i < k->n; i++) {
+        if (k->v[i].equation && k->v[i].left && k->v[i].left->kind == MN_NUM &&
+            k->v[i].value->kind == MN_NUM)
+            k->v[i].equation = false, k->v[i].left = NULL;
+    }
     for (size_t i = 0; i < last; i++) {
         if (k->n > before && contradicts(m, s->part[i], &k->v[before]))
             return refuse(k, "the sides of the equation differ");

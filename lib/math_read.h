@@ -47,6 +47,8 @@ const char *mint_math_take_unit(struct mint_math *m, const struct mint_math_tok 
                                 long *scale);
 /* Do two units go together? NULL goes with everything. */
 bool mint_math_units_agree(const char *a, const char *b);
+/* Does this word turn what is said around ("not", "minus", "thirds")? */
+bool mint_math_turns(const struct mint_math_tok *t);
 /* Does a value end at this token? */
 bool mint_math_value_end(const struct mint_math_tok *t);
 
