@@ -202,8 +202,9 @@ struct mint_ops {
     int (*swiglu_backward)(struct mint_dev *d, void *dgu, const float *dout, const float *gu,
                            int64_t T, int64_t F, struct mint_err *err);
     /* dq f32[T, heads*hd], dk, dv f32[T, kv_heads*hd] from dout f32[T, heads*hd], out act, lse.
-     * Every sequence starts at position 0 (training), so the keys of a sequence are its own rows.
-     * Order over queries and heads of a kv head is fixed. */
+     * A sequence at position 0 begins a family; those after it with pos0 > 0, a multiple of
+     * MINT_KV_PAGE, go on from its first pos0 rows, whose dk and dv get their share too. The order
+     * over sequences, queries and heads of a kv head is fixed. */
     int (*attention_backward)(struct mint_dev *d, float *dq, float *dk, float *dv,
                               const float *dout, const void *out, const float *lse, const void *q,
                               const struct mint_kv *kv, int32_t layer,

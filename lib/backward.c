@@ -77,15 +77,15 @@ static int lora_grads(const struct mint_model *m, const struct mint_adapter *a, 
     int64_t r = lora->rank, in = a->param[pa].cols, out = a->param[pa + 1].rows;
     MINT_TRY(ops->lora_du(m->dev, g->du, f->dy, f->lddy, lora, b->T, err));
     MINT_TRY(ops->cast(m->dev, g->dua, g->du, b->T * r, err));
-    for (int64_t i = 0; i < b->nseqs; i++) {
-        const struct mint_seq *s = &b->seqs[i];
+    for (int64_t i = 0; i < b->nleaves; i++) {
+        int64_t row0 = b->leaf_row[i], rows = b->leaf_row[i + 1] - row0;
         float *da = mint_gradtree_leaf(tree, pa, err);
         float *db = mint_gradtree_leaf(tree, pa + 1, err);
         if (!da || !db)
             return -1;
-        MINT_TRY(ops->outer(m->dev, da, 1.0f, g->dua, r, r, f->x, in, in, s->row0, s->rows, err));
-        MINT_TRY(ops->outer(m->dev, db, lora->scale, f->dy, f->lddy, out, u, r, r, s->row0, s->rows,
-                            err));
+        MINT_TRY(ops->outer(m->dev, da, 1.0f, g->dua, r, r, f->x, in, in, row0, rows, err));
+        MINT_TRY(
+            ops->outer(m->dev, db, lora->scale, f->dy, f->lddy, out, u, r, r, row0, rows, err));
         MINT_TRY(mint_gradtree_push(tree, pa, da, err));
         MINT_TRY(mint_gradtree_push(tree, pa + 1, db, err));
     }

@@ -20,6 +20,9 @@ struct mint_batch {
     const int32_t *ids, *pos, *pages;
     const struct mint_seq *seqs;
     int64_t nseqs;
+    /* for the backward: rows leaf_row[i] .. leaf_row[i+1]-1 make one leaf of the gradient's sum */
+    const int64_t *leaf_row;
+    int64_t nleaves;
 };
 
 /* Buffers of one layer for up to rows rows. With keep, what the backward needs stays apart (u, lse,

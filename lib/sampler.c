@@ -414,7 +414,12 @@ static void add_prompt_rows(struct mint_sampler *s)
 static int forward(struct mint_sampler *s, struct mint_err *err)
 {
     struct rows *r = &s->rows;
-    struct mint_batch b = {r->T, r->ids, r->pos, r->pages, r->seqs, r->nseqs};
+    struct mint_batch b = {.T = r->T,
+                           .ids = r->ids,
+                           .pos = r->pos,
+                           .pages = r->pages,
+                           .seqs = r->seqs,
+                           .nseqs = r->nseqs};
     float *x = s->work->x;
     MINT_TRY(s->m->dev->ops->embed(s->m->dev, x, s->m->embed, r->ids, r->T, err));
     for (int l = 0; l < s->m->config.layers; l++)

@@ -253,7 +253,22 @@ static int run_head(struct mint_trainer *t, const struct mint_adapter *a, const 
 
 static struct mint_batch batch_of(const struct mint_pack *p)
 {
-    return (struct mint_batch){p->T, p->ids, p->pos, p->page_of_row, p->seqs, (int64_t)p->n};
+    return (struct mint_batch){
+        .T = p->T,
+        .ids = p->ids,
+        .pos = p->pos,
+        .pages = p->page_of_row,
+        .seqs = p->seqs,
+        .nseqs = p->nseqs,
+        .leaf_row = p->leaf_row,
+        .nleaves = p->nleaves,
+    };
+}
+
+/* Position in datum k of wanted row i. */
+static int64_t position(const struct mint_pack *p, size_t k, int64_t i)
+{
+    return p->hrow[i] - p->first_row[k] + p->first_pos[k];
 }
 
 static int download_f32(struct mint_trainer *t, float *host, const float *src, int64_t n,
@@ -278,7 +293,7 @@ static int reference(struct mint_trainer *t, const struct mint_pack *p, struct m
         if (!p->d[k]->ref_logprobs)
             continue;
         for (int64_t i = p->hfirst[k]; i < p->hfirst[k + 1]; i++)
-            t->host_ref[i] = p->d[k]->ref_logprobs[p->hrow[i] - p->seqs[k].row0];
+            t->host_ref[i] = p->d[k]->ref_logprobs[position(p, k, i)];
     }
     return 0;
 }
@@ -304,7 +319,7 @@ static int datum_loss(struct mint_trainer *t, const struct mint_pack *p, size_t 
     const struct mint_loss_opts *lo = &t->o.loss;
     bool policy = lo->loss != MINT_LOSS_CE;
     for (int64_t i = p->hfirst[k]; i < p->hfirst[k + 1]; i++) {
-        int64_t at = p->hrow[i] - p->seqs[k].row0;
+        int64_t at = position(p, k, i);
         struct mint_loss_in in = {
             .lp = t->host_lp[i],
             .q = policy ? d->logprobs[at] : 0.0f,
@@ -341,8 +356,8 @@ static int head_lora_grads(struct mint_trainer *t, const struct mint_pack *p,
     int64_t r = lora->rank, H = t->model->config.hidden;
     size_t pa = (size_t)mint_adapter_param(t->adapter, 0, MINT_MOD_HEAD);
     MINT_TRY(t->ops->cast(t->dev, h->dua, h->du, p->hn * r, err));
-    for (size_t k = 0; k < p->n; k++) {
-        int64_t row0 = p->hfirst[k], rows = p->hfirst[k + 1] - row0;
+    for (int64_t k = 0; k < p->nleaves; k++) {
+        int64_t row0 = p->leaf_hrow[k], rows = p->leaf_hrow[k + 1] - row0;
         float *da = mint_gradtree_leaf(t->tree, pa, err);
         float *db = mint_gradtree_leaf(t->tree, pa + 1, err);
         if (!da || !db)
@@ -471,7 +486,7 @@ static int all_micro_batches(struct mint_trainer *t, const struct mint_datum *co
                              size_t n, struct mint_step_stats *s, struct mint_err *err)
 {
     for (size_t at = 0; at < n;) {
-        size_t k = mint_pack_fit(active + at, n - at, t->o.micro_tokens);
+        size_t k = mint_pack_fit(active + at, n - at, t->o.micro_tokens, false);
         MINT_TRY(micro_batch(t, active + at, k, s, err));
         at += k;
     }
@@ -513,10 +528,13 @@ static int forward_micro(struct mint_trainer *t, const struct mint_datum *const 
         rc = run_head(t, a, &p, false, err);
     if (rc == 0)
         rc = download_f32(t, t->host_lp, t->head.lp, p.hn, err);
-    for (int64_t i = 0; i < p.T; i++)
-        lp[i] = NAN;
-    for (int64_t i = 0; i < p.hn && rc == 0; i++)
-        lp[p.hrow[i]] = t->host_lp[i];
+    for (size_t k = 0; k < n && rc == 0; k++) {
+        for (size_t i = 0; i < d[k]->n; i++)
+            lp[i] = NAN;
+        for (int64_t i = p.hfirst[k]; i < p.hfirst[k + 1]; i++)
+            lp[position(&p, k, i)] = t->host_lp[i];
+        lp += d[k]->n;
+    }
     mint_pack_release(&p);
     return rc;
 }
@@ -526,7 +544,7 @@ int mint_trainer_forward(struct mint_trainer *t, const struct mint_datum *const 
                          struct mint_err *err)
 {
     for (size_t at = 0; at < n;) {
-        size_t k = mint_pack_fit(d + at, n - at, t->o.micro_tokens);
+        size_t k = mint_pack_fit(d + at, n - at, t->o.micro_tokens, all);
         MINT_TRY(forward_micro(t, d + at, k, adapter, all, lp, err));
         for (size_t i = 0; i < k; i++)
             lp += d[at + i]->n;

@@ -2,10 +2,11 @@
 /*
  * trainer.h: optimiser steps of an adapter over datums, and forward passes without a gradient.
  *
- * Datums are packed in order into micro-batches of about micro_tokens positions, without padding. A
+ * Datums are packed in order into micro-batches of about micro_tokens rows, without padding; those
+ * that follow each other and begin alike share the rows of their beginning (trainer_batch.h). A
  * micro-batch goes forward layer by layer, keeping only each layer's input; the backward computes a
- * layer again before it goes through it. Gradients are formed datum by datum, positions ascending,
- * and summed over the step's datums in a fixed tree (gradtree.h). So the result's bits depend on
+ * layer again before it goes through it. A gradient is formed for each such family, rows ascending,
+ * and summed over the step's families in a fixed tree (gradtree.h). So the result's bits depend on
  * the datums, their order and the options, not on micro_tokens or threads.
  */
 #ifndef MINT_TRAINER_H

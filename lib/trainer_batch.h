@@ -9,26 +9,45 @@
 #include "forward.h"
 #include "record.h"
 
+/*
+ * Datums that follow each other and begin with the same tokens, a family, share the rows of that
+ * beginning: forward and backward go through them once. What is shared is a multiple of
+ * MINT_KV_PAGE positions (whole pages of keys), none of which has a weight in any member. A family
+ * depends on the datums alone, never on micro-batches: its gradient is one leaf of the sum
+ * (gradtree.h). FAMILY_ROWS bounds its rows.
+ */
+#define MINT_FAMILY_ROWS 8192
+
+/* Members of the family that begins at d[0], at least 1; *shared positions, 0 for a family of one.
+ * n > 0. */
+size_t mint_family(const struct mint_datum *const *d, size_t n, int64_t *shared);
+
 struct mint_pack {
-    const struct mint_datum *const *d; /* the datums, one sequence each */
+    const struct mint_datum *const *d; /* the datums */
     size_t n;
     int64_t T, pages_n;
     int32_t *ids, *pos, *page_of_row, *page_list;
-    struct mint_seq *seqs;
+    struct mint_seq *seqs; /* a family's shared beginning, then its members' rests */
+    int64_t nseqs;
+    int64_t *first_row, *first_pos; /* of each datum's own rows */
     /* rows whose logprob is wanted, ascending: their number, row, target, and each datum's first
      * one */
     int64_t hn;
     int32_t *hrow, *target;
     int64_t *hfirst; /* n + 1 */
+    /* leaves of the gradient: their rows and wanted rows; nleaves + 1 bounds each */
+    int64_t nleaves;
+    int64_t *leaf_row, *leaf_hrow;
 };
 
-/* Packs d[0..n). all: every position with a target below vocab is wanted, else those with weight !=
- * 0. */
+/* Packs d[0..n), which must be whole families. all: every position with a target below vocab is
+ * wanted and nothing is shared, else those with weight != 0. */
 void mint_pack_build(struct mint_pack *p, const struct mint_datum *const *d, size_t n, bool all,
                      int32_t vocab);
 void mint_pack_release(struct mint_pack *p);
-/* How many of d[0..n) fit one micro-batch of about limit positions: at least 1 if n > 0. */
-size_t mint_pack_fit(const struct mint_datum *const *d, size_t n, int64_t limit);
+/* How many of d[0..n) fit one micro-batch of about limit rows: whole families, at least one if n >
+ * 0. all: as for mint_pack_build. */
+size_t mint_pack_fit(const struct mint_datum *const *d, size_t n, int64_t limit, bool all);
 /* Weight of a position: 1 where the datum has no weights. */
 static inline float mint_datum_weight(const struct mint_datum *d, size_t i)
 {

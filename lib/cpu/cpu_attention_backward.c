@@ -3,13 +3,17 @@
  * cpu_attention_backward.c: gradients of attention (after Dao et al. 2022): block by block of keys,
  * the probabilities are made again from the scores and the stored log-sum-exp.
  *
- * One item is a sequence and a key/value head. Its rows are those of cpu_attention.c: row r is head
- * r % group of query r / group. For each block of keys, ascending, all rows that see it, ascending,
- * in blocks of ROWS: so dk and dv are sums over rows in ascending order, dq over keys.
+ * One item is a family of sequences and a key/value head. A sequence's rows are those of
+ * cpu_attention.c: row r is head r % group of query r / group. For each block of keys, ascending,
+ * all rows that see it, ascending, in blocks of ROWS: so dk and dv are sums over rows in ascending
+ * order, dq over keys.
  */
+#include "../mem.h"
 #include "cpu_kv.h"
 #include "cpu_ops.h"
 #include "rows.h"
+
+#include <stdlib.h>
 
 #define ROWS      64 /* rows at once; MINT_KV_PAGE * group is a multiple */
 #define KEYS      MINT_KV_PAGE
@@ -24,13 +28,14 @@ struct backward {
     int32_t layer;
     const struct mint_attn_shape *s;
     const struct mint_seq *seqs;
+    const int64_t *families; /* the first sequence of each, and the end */
     int64_t group, hd, padded;
 };
 
 /* Of one item. Panels are those of cpu.h: [pairs of rows][32 columns][2]. */
 struct work {
     const struct backward *x;
-    const struct mint_seq *seq;
+    const struct mint_seq *seq, *begin; /* begin: holds the positions before seq->pos0 */
     int32_t head;
     int64_t rows, even, ld;
     void *q, *g;               /* act [rows][ld]: queries, gradients of the output */
@@ -173,7 +178,7 @@ static void score_tile(const struct work *w, int64_t b, const char *keys, int64_
     int seen[CPU_TILE_ROWS];
 
     for (int i = 0; i < n; i++)
-        seen[i] = (int)MINT_MIN((r0 + i) / x->group - b * KEYS + 1, (int64_t)KEYS);
+        seen[i] = (int)MINT_MIN(w->seq->pos0 + (r0 + i) / x->group - b * KEYS + 1, (int64_t)KEYS);
     for (int64_t k = 0; k < KEYS; k += CPU_PANEL) {
         tile(x, q, w->ld, n, keys + (size_t)(k * x->hd) * act, x->hd / 2, w->s + k, KEYS, true);
         tile(x, g, w->ld, n, cpu_act_at(x->d, w->v_panels, k * x->hd), x->hd / 2, w->dp + k, KEYS,
@@ -201,13 +206,34 @@ static void add_rows(const struct work *w, float *sum, const void *turned, const
                  sum + j * x->padded + k, x->padded, first);
 }
 
+/* The block's dk and dv, positions from..from+n-1: the sequence's own rows get them, rows of the
+ * shared beginning add them to what is there. */
+static void store_block(const struct work *w, int64_t from, int64_t n)
+{
+    const struct backward *x = w->x;
+    const bool own = from >= w->seq->pos0;
+    const int64_t row = own ? w->seq->row0 + from - w->seq->pos0 : w->begin->row0 + from;
+
+    for (int64_t j = 0; j < n; j++) {
+        const int64_t at = ((row + j) * x->s->kv_heads + w->head) * x->hd;
+
+        for (int64_t i = 0; i < x->hd; i++) {
+            const float dk = w->dk[j * x->padded + i], dv = w->dv[j * x->padded + i];
+
+            x->dk[at + i] = own ? dk : x->dk[at + i] + dk;
+            x->dv[at + i] = own ? dv : x->dv[at + i] + dv;
+        }
+    }
+}
+
 static void backward_block(const struct work *w, int64_t b)
 {
     const struct backward *x = w->x;
     const char *keys = cpu_kv_keys(x->kv, x->layer, w->seq->pages[b], w->head);
     const char *values = cpu_kv_values(x->kv, x->layer, w->seq->pages[b], w->head);
-    const int64_t n = MINT_MIN((int64_t)KEYS, w->seq->rows - b * KEYS);
-    const int64_t begin = b * KEYS * x->group;
+    const int64_t pos0 = w->seq->pos0, from = b * KEYS;
+    const int64_t n = MINT_MIN((int64_t)KEYS, pos0 + w->seq->rows - from);
+    const int64_t begin = MINT_MAX(from - pos0, 0) * x->group;
 
     load_block(w, keys, values, n);
     for (int64_t r0 = begin; r0 < w->rows; r0 += ROWS) {
@@ -222,30 +248,53 @@ static void backward_block(const struct work *w, int64_t b)
         add_rows(w, w->dv, w->pt, w->g_panels, r0, rows, r0 == begin);
         add_rows(w, w->dk, w->dst, w->q_panels, r0, rows, r0 == begin);
     }
-    for (int64_t j = 0; j < n; j++) {
-        const int64_t at = ((w->seq->row0 + b * KEYS + j) * x->s->kv_heads + w->head) * x->hd;
-
-        memcpy(x->dk + at, w->dk + j * x->padded, (size_t)x->hd * sizeof *x->dk);
-        memcpy(x->dv + at, w->dv + j * x->padded, (size_t)x->hd * sizeof *x->dv);
-    }
+    store_block(w, from, n);
 }
 
-static void backward_item(void *ctx, int64_t item, int thread)
+static void backward_sequence(const struct backward *x, const struct mint_seq *seq,
+                              const struct mint_seq *begin, int32_t head, int thread)
 {
-    const struct backward *x = ctx;
     struct work w = {.x = x,
-                     .seq = &x->seqs[item / x->s->kv_heads],
-                     .head = (int32_t)(item % x->s->kv_heads),
+                     .seq = seq,
+                     .begin = begin,
+                     .head = head,
                      .ld = x->hd + 64 / (int64_t)x->d->base.act_bytes};
 
     w.rows = w.seq->rows * x->group;
     w.even = w.rows + w.rows % 2;
     lay_out(&w, cpu_scratch(x->d, thread, lay_out(&w, NULL)));
     load_rows(&w);
-    for (int64_t b = 0; b * KEYS < w.seq->rows; b++)
+    for (int64_t b = 0; b * KEYS < w.seq->pos0 + w.seq->rows; b++)
         backward_block(&w, b);
     for (int64_t r = 0; r < w.rows; r++)
         memcpy(x->dq + place(&w, r) * x->hd, w.dq + r * x->padded, (size_t)x->hd * sizeof *x->dq);
+}
+
+/* A family: the sequence that holds the beginning, then those that go on from it, in order. */
+static void backward_item(void *ctx, int64_t item, int thread)
+{
+    const struct backward *x = ctx;
+    const int64_t family = item / x->s->kv_heads;
+    const struct mint_seq *begin = &x->seqs[x->families[family]];
+    const struct mint_seq *end = &x->seqs[x->families[family + 1]];
+
+    for (const struct mint_seq *seq = begin; seq < end; seq++)
+        backward_sequence(x, seq, begin, (int32_t)(item % x->s->kv_heads), thread);
+}
+
+/* Where the families begin, and the end; returns their number. */
+static int64_t find_families(const struct mint_seq *seqs, int64_t nseqs, int64_t *families)
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < nseqs; i++) {
+        if (seqs[i].pos0 == 0)
+            families[n++] = i;
+        else if (!n || seqs[i].pos0 % KEYS || seqs[i].pos0 > seqs[families[n - 1]].rows)
+            MINT_BUG("attention_backward: sequence %lld goes on from nothing", (long long)i);
+    }
+    families[n] = nseqs;
+    return n;
 }
 
 int cpu_attention_backward(struct mint_dev *d, float *dq, float *dk, float *dv, const float *dout,
@@ -254,6 +303,7 @@ int cpu_attention_backward(struct mint_dev *d, float *dq, float *dk, float *dv, 
                            const struct mint_seq *seqs, int64_t nseqs, int64_t T,
                            struct mint_err *err)
 {
+    int64_t *families = mint_xcalloc((size_t)nseqs + 1, sizeof *families);
     struct backward x = {.d = cpu_dev(d),
                          .dq = dq,
                          .dk = dk,
@@ -266,16 +316,14 @@ int cpu_attention_backward(struct mint_dev *d, float *dq, float *dk, float *dv, 
                          .layer = layer,
                          .s = s,
                          .seqs = seqs,
+                         .families = families,
                          .group = s->heads / s->kv_heads,
                          .hd = s->head_dim,
                          .padded = cpu_kv_padded(s->head_dim)};
 
     (void)T;
     (void)err;
-    for (int64_t i = 0; i < nseqs; i++)
-        if (seqs[i].pos0 != 0)
-            MINT_BUG("attention_backward: sequence %lld starts at position %lld", (long long)i,
-                     (long long)seqs[i].pos0);
-    cpu_parallel(x.d, nseqs * s->kv_heads, backward_item, &x);
+    cpu_parallel(x.d, find_families(seqs, nseqs, families) * s->kv_heads, backward_item, &x);
+    free(families);
     return 0;
 }

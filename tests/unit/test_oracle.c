@@ -154,7 +154,8 @@ static void logits(struct fixture *f, const struct mint_adapter *a, const struct
         pos[i] = i;
     OK(mint_work_new(&w, m, a ? a->config.rank : 0, T, false, &err));
     OK(ops->kv_new(m->dev, &kv, m->config.layers, 1, &m->attn, &err));
-    struct mint_batch b = {T, d->input, pos, page, &seq, 1};
+    struct mint_batch b = {
+        .T = T, .ids = d->input, .pos = pos, .pages = page, .seqs = &seq, .nseqs = 1};
     OK(ops->embed(m->dev, w->x, m->embed, d->input, T, &err));
     for (int l = 0; l < m->config.layers; l++)
         OK(mint_forward_layer(m, a, l, kv, l, w, w->x, w->x, &b, &err));
