@@ -20,9 +20,10 @@ const struct mint_scorer mint_scorer_none = {
     .name = "none", .summary = "no score: sum up the rewards that are there", .score = score_none};
 
 static const struct mint_scorer *const scorers[] = {
-    &mint_scorer_exact, &mint_scorer_math,  &mint_scorer_number,   &mint_scorer_regex,      &mint_scorer_judge,
-    &mint_scorer_format, &mint_scorer_length,   &mint_scorer_overlong,   &mint_scorer_repetition,
-    &mint_scorer_heuristic, &mint_scorer_code, &mint_scorer_cmd, &mint_scorer_none,
+    &mint_scorer_exact,      &mint_scorer_math,      &mint_scorer_number, &mint_scorer_regex,
+    &mint_scorer_judge,      &mint_scorer_format,    &mint_scorer_length, &mint_scorer_overlong,
+    &mint_scorer_repetition, &mint_scorer_heuristic, &mint_scorer_code,   &mint_scorer_cmd,
+    &mint_scorer_none,
 };
 
 const struct mint_scorer *mint_scorer_find(const char *name)
@@ -36,7 +37,8 @@ const struct mint_scorer *mint_scorer_find(const char *name)
 
 const char *mint_scorer_names(void)
 {
-    return "exact, math, number, regex, judge, format, length, overlong, repetition, heuristic, code, cmd, none";
+    return "exact, math, number, regex, judge, format, length, overlong, repetition, heuristic, "
+           "code, cmd, none";
 }
 
 void mint_score_release(struct mint_score *s)

@@ -111,9 +111,10 @@ const struct mint_scorer *mint_scorer_find(const char *name); /* NULL: none */
 /* "exact, number, ..." for messages. */
 const char *mint_scorer_names(void);
 
-extern const struct mint_scorer mint_scorer_exact, mint_scorer_math, mint_scorer_number, mint_scorer_regex,
-    mint_scorer_judge, mint_scorer_format, mint_scorer_length, mint_scorer_overlong,
-    mint_scorer_repetition, mint_scorer_heuristic, mint_scorer_code, mint_scorer_cmd, mint_scorer_none;
+extern const struct mint_scorer mint_scorer_exact, mint_scorer_math, mint_scorer_number,
+    mint_scorer_regex, mint_scorer_judge, mint_scorer_format, mint_scorer_length,
+    mint_scorer_overlong, mint_scorer_repetition, mint_scorer_heuristic, mint_scorer_code,
+    mint_scorer_cmd, mint_scorer_none;
 
 /* --- helpers for scorers */
 

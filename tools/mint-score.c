@@ -19,7 +19,8 @@ static const double flush_seconds = 1;
 struct opts {
     struct mint_common common;
     const char *gold_field, *name, *pattern, *command, *style, *extract;
-    const char *by, *judge_model, *judge_adapter, *judge_url, *judge_key_env, *prompt_file, *scale, *pairs;
+    const char *by, *judge_model, *judge_adapter, *judge_url, *judge_key_env, *prompt_file, *scale,
+        *pairs;
     double weight, offset, threshold, timeout;
     bool replace, allow_null, summary, strip, ignore_case, need_stop, expected, strict, one_box;
     int which, unit, mode;
@@ -189,7 +190,9 @@ static struct mint_judge_opts judge_opts(const struct opts *o)
         .mode = (enum mint_judge_mode)o->mode,
         .expected = o->expected,
         .max_tokens = o->max_tokens,
-        .jobs = mint_cli_given("jobs") ? o->jobs : o->judge_url ? 8 : 32,
+        .jobs = mint_cli_given("jobs") ? o->jobs
+                : o->judge_url         ? 8
+                                       : 32,
         .retries = mint_cli_given("retries") ? o->retries : 4,
         .timeout = mint_cli_given("timeout") ? o->timeout : 120,
         .device = o->common.device,

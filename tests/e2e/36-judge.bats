@@ -123,7 +123,7 @@ of() {
     serve
     kill "$server"
     wait "$server" || :
-    group a $(seq 40 | sed 's/^/t/') >r.jsonl
+    group a t{1..40} >r.jsonl
     run_tool timeout 20 mint-score judge --judge-url "$url" --allow-null --retries 2 --jobs 2 r.jsonl -o s.zst
     expect 3
     [ "$(of s.zst '[.sequences[].reward]|unique')" = '[null]' ]
@@ -259,7 +259,7 @@ of() {
     group a 'yes' 'no' >r.jsonl
     mint-score judge --judge-model world/model --expected --plain r.jsonl >base.jsonl
     mint-score judge --judge-model world/model --judge-adapter world/ckpt/1 --expected --plain r.jsonl >adapted.jsonl
-    ! cmp -s base.jsonl adapted.jsonl
+    if cmp -s base.jsonl adapted.jsonl; then fail "the adapter changes nothing"; fi
     group a "$(printf 'long %.0s' $(seq 20000))" 'yes' >long.jsonl
     run_tool mint-score judge --judge-model world/model --expected --allow-null --plain long.jsonl
     expect 3

@@ -85,7 +85,7 @@ answers() {
 }
 
 @test "repetition: the share of n-grams that were there before" {
-    echo '{"id":"a","sequences":[{"tokens":[1,2,3,4],"text":"a b c d"},{"tokens":[1,1,1,1],"text":"a a a a"},{"tokens":[1,2,1,2,1],"text":"ab ab  ab\nab ab"},{"tokens":[7],"text":""}]}' >r.jsonl
+    printf '%s\n' '{"id":"a","sequences":[{"tokens":[1,2,3,4],"text":"a b c d"},{"tokens":[1,1,1,1],"text":"a a a a"},{"tokens":[1,2,1,2,1],"text":"ab ab  ab\nab ab"},{"tokens":[7],"text":""}]}' >r.jsonl
     mint-score repetition --ngram 2 r.jsonl -o s.zst
     [ "$(rewards s.zst)" = '[0,-0.6666666666666666,-0.5,0]' ]
     mint-score repetition --ngram 2 --unit words r.jsonl -o t.zst
@@ -111,7 +111,7 @@ answers() {
 
 @test "summary: Wilson for 0 and 1, else the bootstrap, the same for a seed" {
     for i in 1 2 3 4 5 6 7 8; do
-        answers $i 1 1 $((i % 3)) 0
+        answers "$i" 1 1 $((i % 3)) 0
     done >r.jsonl
     run_tool mint-score exact --summary --metrics m.jsonl r.jsonl
     expect 0
@@ -119,7 +119,7 @@ answers() {
     [ "$(jq -c '[."reward/lo",."reward/hi"]|map(.*10000|round)' m.jsonl)" = '[2789,6493]' ]
     has "$output" '(Wilson)'
     for i in $(seq 30); do
-        answers $i 1 1 $((i % 3)) "$((i % 7))$(seq -s '' $((i % 11)))"
+        answers "$i" 1 1 $((i % 3)) "$((i % 7))$(seq -s '' $((i % 11)))"
     done | mint-score exact | mint-score length --target 9 --unit chars --weight 0.3 -o s.zst
     for seed in 0 0 1; do
         mint-score none --summary --seed $seed --metrics $seed.jsonl s.zst >$seed-$RANDOM.txt
