@@ -107,6 +107,7 @@ static int add_ask(const struct judge *c, struct group *g, size_t i, size_t j, s
         return -1;
     }
     g->asks[g->n] = (struct ask){.i = i, .j = j};
+    g->asks[g->n].q.text_n = text.len;
     g->asks[g->n].q.text = mint_buf_detach(&text);
     g->asks[g->n++].q.group = g;
     return 0;

@@ -55,7 +55,8 @@ bool mint_judge_paired(size_t i, size_t j, size_t n, int64_t ring);
 /* --- backends */
 
 struct mint_judge_question {
-    char *text;
+    char *text; /* may hold NULs */
+    size_t text_n;
     void *group; /* the asker's */
 
     /* filled by the backend: */

@@ -233,9 +233,9 @@ static int encode(const struct local *l, struct mint_judge_question *q, struct m
     if (l->chat && mint_chat_thinks(l->chat))
         o.think = MINT_THINK_OFF;
     if (l->chat)
-        rc = mint_chat_encode_user(l->chat, l->tok, q->text, strlen(q->text), &o, NULL, out, &err);
+        rc = mint_chat_encode_user(l->chat, l->tok, q->text, q->text_n, &o, NULL, out, &err);
     else
-        rc = mint_encode(l->tok, q->text, strlen(q->text), MINT_ENCODE_BOS, out, &err);
+        rc = mint_encode(l->tok, q->text, q->text_n, MINT_ENCODE_BOS, out, &err);
     size_t room = l->replay ? l->scores[0].ids.n + 8 : 1;
     if (rc == 0 && out->n + room > (size_t)c->max_positions)
         rc = mint_fail(&err, MINT_ESCHEMA, "the question has %zu tokens, its context is %d", out->n,

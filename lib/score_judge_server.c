@@ -73,7 +73,8 @@ static int open_server(const struct mint_judge_opts *o, void **state, struct min
     return 0;
 }
 
-static void put_body(const struct server *s, const char *text, struct mint_buf *b)
+static void put_body(const struct server *s, const struct mint_judge_question *q,
+                     struct mint_buf *b)
 {
     mint_buf_addc(b, '{');
     if (s->model) {
@@ -82,7 +83,7 @@ static void put_body(const struct server *s, const char *text, struct mint_buf *
         mint_buf_addc(b, ',');
     }
     mint_buf_adds(b, "\"messages\":[{\"role\":\"user\",\"content\":");
-    mint_json_put_str(b, text);
+    mint_json_put_string(b, q->text, q->text_n);
     mint_buf_adds(b, "}],\"temperature\":0,\"seed\":0,\"max_tokens\":");
     mint_json_put_int(b, s->max_tokens);
     mint_buf_addc(b, '}');
@@ -100,7 +101,7 @@ static int next_post(void *ctx, struct mint_http_post **out, struct mint_err *er
         p++;
     p->user = q;
     mint_buf_reset(&p->body);
-    put_body(s, q->text, &p->body);
+    put_body(s, q, &p->body);
     *out = p;
     return 1;
 }
