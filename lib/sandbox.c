@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -96,8 +97,13 @@ static void make_args(struct mint_sandbox *s, const struct mint_sandbox_opts *o)
     system_folders(s);
     for (size_t i = 0; i < o->nreadonly; i++)
         args(s, "--ro-bind", o->readonly[i], o->readonly[i], NULL);
-    if (s->proc)
+    if (s->proc) {
         args(s, "--proc", "/proc", NULL);
+        /* Nobody may look into the first process, or write into its memory (/proc/1/mem): it is
+         * bubblewrap, and has no filter. */
+        args(s, "--perms", "0000", "--size", "4096", "--tmpfs", "/proc/1", NULL);
+        args(s, "--remount-ro", "/proc/1", NULL);
+    }
     devices(s);
 }
 
@@ -191,6 +197,16 @@ static int check(struct mint_sandbox *s, const struct mint_sandbox_opts *o, stru
     return rc;
 }
 
+/* Each box has a dozen descriptors here, and there may be many. */
+static void raise_descriptors(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < MINT_MIN(r.rlim_max, 65536)) {
+        r.rlim_cur = MINT_MIN(r.rlim_max, 65536);
+        setrlimit(RLIMIT_NOFILE, &r);
+    }
+}
+
 /* Root of a user namespace that knows no other users is no root to the kernel, and has none to turn
  * into. */
 static bool has_user(unsigned long uid)
@@ -219,6 +235,7 @@ int mint_sandbox_open(struct mint_sandbox **out, const struct mint_sandbox_opts 
     s->none = o->none;
     s->drop_root = geteuid() == 0 && !o->none && has_user(MINT_BOX_UID);
     s->proc = true;
+    raise_descriptors();
     int rc = 0;
     if (!s->none) {
         /* The first process of a box whose parent ends before it comes to us, not to a process 1

@@ -110,6 +110,10 @@ static void launch_child(const struct launch *l)
             close(i);
     }
     limit_child(&l->limits);
+    /* Where memory ends, the kernel takes it from here first. */
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0 && write(fd, "1000", 4) == 4)
+        close(fd);
     personality(ADDR_NO_RANDOMIZE); /* addresses in messages are the same in each run */
     if (l->drop_root) {
         if (syscall(SYS_setgroups, 0, NULL) < 0 ||
@@ -429,6 +433,7 @@ static void let_go(struct mint_box *b)
         return;
     }
     b->stage = HELD;
+    b->started = now();
     ssize_t k = write(b->go_fd, "1", 1);
     (void)k; /* if it has died, that shows */
 }
@@ -440,7 +445,8 @@ static void see_start(struct mint_box *b)
     if (ioctl(b->go_fd, FIONREAD, &left) == 0 && left > 0)
         return;
     b->stage = RUN;
-    b->started = b->looked = now();
+    if (b->pid > 0) /* or it is over already */
+        b->started = b->looked = now();
     shut(&b->go_fd);
 }
 

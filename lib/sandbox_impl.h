@@ -27,7 +27,7 @@ int mint_sandbox_filter(struct mint_buf *out, struct mint_err *err);
 struct mint_usage {
     double cpu;    /* seconds */
     int64_t bytes; /* resident; pages that are shared count once if exact */
-    int64_t files; /* in /tmp */
+    int64_t files; /* in /tmp and /dev/shm */
 };
 bool mint_sandbox_usage(pid_t init, bool exact, struct mint_usage *u);
 

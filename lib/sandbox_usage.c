@@ -71,14 +71,19 @@ static void add_process(int proc, const char *pid, bool exact, struct mint_usage
     close(dir);
 }
 
-bool mint_sandbox_usage(pid_t init, bool exact, struct mint_usage *u)
+/* Files are memory too, even empty ones. */
+static int64_t count_files(pid_t init, const char *folder)
 {
     char path[64];
     struct statfs fs;
+    snprintf(path, sizeof(path), "/proc/%d/root/%s", (int)init, folder);
+    return statfs(path, &fs) == 0 ? (int64_t)(fs.f_files - fs.f_ffree) : 0;
+}
+
+bool mint_sandbox_usage(pid_t init, bool exact, struct mint_usage *u)
+{
+    char path[64];
     *u = (struct mint_usage){0};
-    snprintf(path, sizeof(path), "/proc/%d/root/tmp", (int)init);
-    if (statfs(path, &fs) == 0)
-        u->files = (int64_t)(fs.f_files - fs.f_ffree);
     snprintf(path, sizeof(path), "/proc/%d/root/proc", (int)init);
     DIR *d = opendir(path);
     if (!d)
@@ -97,5 +102,6 @@ bool mint_sandbox_usage(pid_t init, bool exact, struct mint_usage *u)
         }
     }
     closedir(d);
+    u->files = count_files(init, "tmp") + count_files(init, "dev/shm");
     return any;
 }

@@ -67,6 +67,9 @@ class Remote:
         return self._peer.call(self, args, kw)
 
     def __getattr__(self, name):
+        # Hooks such as __array_function__ would get what a value is compared with.
+        if name.startswith("__") and name not in ("__name__", "__doc__"):
+            raise AttributeError(name)
         return self._peer.ask("get", self, name)
 
     def __setattr__(self, name, value):

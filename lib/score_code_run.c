@@ -203,6 +203,7 @@ static int compile(struct mint_code_runner *r, struct plan *p, struct mint_code_
     spec.limits.cpu = r->o.compile_time;
     spec.limits.wall = r->o.compile_time * MINT_MAX(1, r->o.wall_time / r->o.cpu_time);
     spec.limits.output = BINARY_MAX;
+    spec.limits.processes = MINT_MAX(spec.limits.processes, 16);
     struct mint_box box = {0};
     int rc = mint_box_start(r->sandbox, &spec, &box, err);
     free(sh);
@@ -355,6 +356,12 @@ int mint_code_run(struct mint_code_runner *r, const struct mint_json *doc,
                              "test %zu is for Python, the program is %s: tests of other languages "
                              "are {\"input\",\"output\"}",
                              i, lang->name);
+    }
+    if ((int64_t)code->len > r->o.file_size) {
+        for (size_t i = 0; i < t->n; i++)
+            results[i].verdict = MINT_CODE_ERROR;
+        mint_code_put(&results[0].why, "error", "the program is too large", 24);
+        return 0;
     }
     if (!(p.program = find_program(r, lang, err)))
         return -1;

@@ -160,6 +160,8 @@ static int read_all(const struct mint_json *j, mint_json_val v, struct mint_aren
     }
     for (mint_json_val e = mint_json_first(j, v); e != MINT_JSON_NONE; e = mint_json_next(j, e))
         MINT_TRY(read_test(j, e, a, &t->v[t->n++], err));
+    if (t->n < mint_json_size(j, v)) /* numbers have no values of their own */
+        return mint_json_fail(j, v, err, "must be an array of tests, not of numbers");
     return 0;
 }
 
