@@ -250,8 +250,9 @@ static size_t skip_argument(const struct lexer *x, size_t at)
 static void environment(struct lexer *x, bool begin)
 {
     size_t from = skip_blanks(x, x->at), end = skip_argument(x, x->at);
-    if (end == x->at) {
-        emit(x, MT_BAD, x->s + x->at, 0);
+    if (end == x->at || end < from + 2 || x->s[end - 1] != '}') {
+        emit(x, MT_BAD, x->s + x->at, end - x->at);
+        x->at = end;
         return;
     }
     emit(x, begin ? MT_BEGIN : MT_ENDENV, x->s + from + 1, end - from - 2);

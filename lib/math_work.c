@@ -3,8 +3,8 @@
 
 #include "math_work.h"
 
-/* A step is about this many limbs of arithmetic. */
-enum { LIMBS_A_STEP = 16 };
+/* What limbs of numbers cost: common divisors take the square of their length. */
+enum { LIMBS_A_STEP = 16, SQUARE_A_STEP = 1500 };
 
 void mint_math_reset(struct mint_math *m)
 {
@@ -57,7 +57,7 @@ bool mint_math_pay_q(struct mint_math *m, mpq_srcptr q)
         return false;
     }
     size_t limbs = mpz_size(mpq_numref(q)) + mpz_size(mpq_denref(q));
-    return mint_math_pay(m, 1 + limbs / LIMBS_A_STEP);
+    return mint_math_pay(m, 1 + limbs / LIMBS_A_STEP + limbs * limbs / SQUARE_A_STEP);
 }
 
 void *mint_math_why(struct mint_math *m, const char *reason)

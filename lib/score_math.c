@@ -105,7 +105,8 @@ static void explain(struct mint_buf *b, const struct mint_math_found *found, con
         mint_buf_adds(b, "null");
     mint_buf_adds(b, ",\"gold\":");
     put_text(b, gold, gold_n);
-    mint_buf_addf(b, ",\"n_boxed\":%u,\"reason\":\"%s\"", found->boxes, why);
+    mint_buf_addf(b, ",\"n_boxed\":%u,\"reason\":", found->boxes);
+    mint_json_put_str(b, why);
 }
 
 /* One gold answer against the response. 1: equal, 0: not, -1: the gold answer is of no use. */
