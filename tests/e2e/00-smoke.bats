@@ -27,6 +27,7 @@ load helpers
     lacks "$libs" libgomp
     lacks "$libs" libpcre2
     lacks "$libs" libutf8proc
+    lacks "$libs" libcurl
 }
 
 @test "pages and completions are beside the tools" {

@@ -41,7 +41,7 @@ options_with() {
 @test "-h is one line an option and fits a screen; --help says more" {
     for t in $(tools); do
         short=$("$t" -h)
-        [ "$(wc -l <<<"$short")" -le 72 ] || fail "$t -h has $(wc -l <<<"$short") lines"
+        [ "$(wc -l <<<"$short")" -le 90 ] || fail "$t -h has $(wc -l <<<"$short") lines"
         [ "$(wc -L <<<"$short")" -le 120 ] || fail "$t -h is $(wc -L <<<"$short") columns wide"
         [ "$("$t" --help | wc -l)" -gt "$(wc -l <<<"$short")" ]
         has "$("$t" --help)" "Exit status:"
