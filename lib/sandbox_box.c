@@ -52,11 +52,11 @@ struct launch {
     pid_t parent;
 };
 
-static char *const environment[] = {
-    (char[]){"PATH=/usr/local/bin:/usr/bin:/bin"},
-    (char[]){"HOME=/tmp"},
-    (char[]){"LANG=C.UTF-8"},
-    (char[]){"PYTHONHASHSEED=0"}, /* the same order of a set in each run */
+static const char *const environment[] = {
+    "PATH=/usr/local/bin:/usr/bin:/bin",
+    "HOME=/tmp",
+    "LANG=C.UTF-8",
+    "PYTHONHASHSEED=0", /* the same order of a set in each run */
     NULL,
 };
 
@@ -130,7 +130,7 @@ static void launch_child(const struct launch *l)
         if (chdir(l->folder) < 0)
             _exit(125);
     }
-    execve(l->argv[0], l->argv, environment);
+    execve(l->argv[0], l->argv, (char *const *)(uintptr_t)environment);
     static const char said[] = "the program cannot be started\n";
     if (write(2, said, sizeof(said) - 1) < 0)
         _exit(126);

@@ -116,18 +116,19 @@ open("connected", "w").write("x")' 3>&- &
 }
 
 @test "forms of tests" {
-    one '{"tests":[{"input":"1 2\n","output":"3"},{"stdin":"2 2","stdout":"4\n\n"}]}' \
-        $'```python\nprint(sum(map(int, input().split())))\n```' >r.jsonl
-    one '{"tests":{"inputs":["1","2"],"outputs":["1\n","2\n"]}}' 'print(input())' >>r.jsonl
-    one '{"tests":["assert add(1,2)==3\nassert add([1],[2])==[1,2]","assert add(2,2)==5"]}' \
-        $'Here:\n\ndef add(a, b):\n    return a + b\n' >>r.jsonl
-    one '{"tests":[{"call":"f(2)","expect":{"a":[1,2.0],"b":null}},{"call":"f","args":[3],"expect":1}]}' \
-        $'def f(n):\n    return {"a": (1, n), "b": None} if n == 2 else True\n' >>r.jsonl
-    one '{"entry_point":"f","tests":"def check(candidate):\n    assert candidate(1) == 2\n"}' \
-        $'```\ndef f(x): return x + 1\n```' $'```\ndef f(x): return x\n```' >>r.jsonl
-    one '{"tests":[{"stdin":"","stdout":"a b","args":["a","b"],"expect_exit":3}]}' \
-        $'```sh\necho "$@"; exit 3\n```' $'```cpp\n#include <cstdio>\nint main(int n,char**v){printf("%%s %%s",v[1],v[2]);return 3;}\n```' >>r.jsonl
-    sed -i 's/%%s/%s/g' r.jsonl
+    {
+        one '{"tests":[{"input":"1 2\n","output":"3"},{"stdin":"2 2","stdout":"4\n\n"}]}' \
+            $'```python\nprint(sum(map(int, input().split())))\n```'
+        one '{"tests":{"inputs":["1","2"],"outputs":["1\n","2\n"]}}' 'print(input())'
+        one '{"tests":["assert add(1,2)==3\nassert add([1],[2])==[1,2]","assert add(2,2)==5"]}' \
+            $'Here:\n\ndef add(a, b):\n    return a + b\n'
+        one '{"tests":[{"call":"f(2)","expect":{"a":[1,2.0],"b":null}},{"call":"f","args":[3],"expect":1}]}' \
+            $'def f(n):\n    return {"a": (1, n), "b": None} if n == 2 else True\n'
+        one '{"entry_point":"f","tests":"def check(candidate):\n    assert candidate(1) == 2\n"}' \
+            $'```\ndef f(x): return x + 1\n```' $'```\ndef f(x): return x\n```'
+        one '{"tests":[{"stdin":"","stdout":"a b","args":["a","b"],"expect_exit":3}]}' \
+            $'```sh\necho "$@"; exit 3\n```' $'```c\n#include <stdio.h>\nint main(int n,char**v){printf("%s %s",v[1],v[2]);return 3;}\n```'
+    } >r.jsonl
     run_tool mint-score code r.jsonl -o s.zst
     expect 0
     [ "$(verdicts s.zst)" = '[["ok","ok"]][["ok","ok"]][["ok","wrong"]][["ok","wrong"]][["ok"],["wrong"]][["ok"],["ok"]]' ]
@@ -217,8 +218,8 @@ END
 }
 
 @test "programs do not read the tool's input" {
-    one '{"tests":[{"input":"1","output":"1"}]}' $'print(input())\ntry: input()\nexcept EOFError: pass' >one
-    for _ in $(seq 20); do cat one; done | mint-score code -j 4 --plain >s
+    one '{"tests":[{"input":"1","output":"1"}]}' $'print(input())\ntry: input()\nexcept EOFError: pass' >one.jsonl
+    for _ in $(seq 20); do cat one.jsonl; done | mint-score code -j 4 --plain >s
     [ "$(wc -l <s)" -eq 20 ]
     [ "$(rewards s)" = "$(printf '[1]%.0s' $(seq 20))" ]
 }
@@ -226,8 +227,8 @@ END
 @test "nothing lives on when the tool is killed" {
     mark mark-term
     mark mark-kill
-    one '{"tests":[{"output":""}]}' $'import os, time\nif os.fork() == 0: os.setsid()\ntime.sleep(1000)' >one
-    for _ in $(seq 8); do cat one; done >r.jsonl
+    one '{"tests":[{"output":""}]}' $'import os, time\nif os.fork() == 0: os.setsid()\ntime.sleep(1000)' >one.jsonl
+    for _ in $(seq 8); do cat one.jsonl; done >r.jsonl
     for sig in TERM KILL; do
         local mark=$PWD/mark-${sig,,}
         mint-score code -j 8 --wall-time 500 --read-only "$mark" r.jsonl -o "out-$sig" 3>&- &
