@@ -76,35 +76,89 @@ static bool have_sha(void)
  * vectors go round: m[i] holds the words of rounds 4i to 4i+3, and is replaced by those of four
  * groups on.
  */
-__attribute__((target("sha,sse4.1,ssse3"))) static void blocks_sha(uint32_t h[8], const uint8_t *p,
-                                                                   size_t n)
+#define SHA_TARGET __attribute__((target("sha,sse4.1,ssse3")))
+#define SHA_INLINE SHA_TARGET __attribute__((always_inline)) static inline
+
+struct lanes {
+    __m128i abef, cdgh, m[4];
+};
+
+SHA_INLINE void load_state(struct lanes *l, const uint32_t h[8])
 {
-    const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
     __m128i dcba = _mm_loadu_si128((const __m128i *)(const void *)h);
     __m128i hgfe = _mm_loadu_si128((const __m128i *)(const void *)(h + 4));
     __m128i cdab = _mm_shuffle_epi32(dcba, 0xb1), efgh = _mm_shuffle_epi32(hgfe, 0x1b);
-    __m128i abef = _mm_alignr_epi8(cdab, efgh, 8), cdgh = _mm_blend_epi16(efgh, cdab, 0xf0);
-    for (; n > 0; n--, p += 64) {
-        __m128i abef0 = abef, cdgh0 = cdgh, m[4];
-        for (int i = 0; i < 4; i++)
-            m[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i)),
-                                    swap);
-        for (int g = 0; g < 16; g++) {
-            __m128i now = m[g & 3], last = m[(g + 3) & 3];
-            __m128i wk =
-                _mm_add_epi32(now, _mm_loadu_si128((const __m128i *)(const void *)(k256 + 4 * g)));
-            cdgh = _mm_sha256rnds2_epu32(cdgh, abef, wk);
-            abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(wk, 0x0e));
-            __m128i sum = _mm_add_epi32(_mm_sha256msg1_epu32(now, m[(g + 1) & 3]),
-                                        _mm_alignr_epi8(last, m[(g + 2) & 3], 4));
-            m[g & 3] = _mm_sha256msg2_epu32(sum, last);
-        }
-        abef = _mm_add_epi32(abef, abef0);
-        cdgh = _mm_add_epi32(cdgh, cdgh0);
-    }
-    __m128i feba = _mm_shuffle_epi32(abef, 0x1b), dchg = _mm_shuffle_epi32(cdgh, 0xb1);
+    l->abef = _mm_alignr_epi8(cdab, efgh, 8);
+    l->cdgh = _mm_blend_epi16(efgh, cdab, 0xf0);
+}
+
+SHA_INLINE void store_state(const struct lanes *l, uint32_t h[8])
+{
+    __m128i feba = _mm_shuffle_epi32(l->abef, 0x1b), dchg = _mm_shuffle_epi32(l->cdgh, 0xb1);
     _mm_storeu_si128((__m128i *)(void *)h, _mm_blend_epi16(feba, dchg, 0xf0));
     _mm_storeu_si128((__m128i *)(void *)(h + 4), _mm_alignr_epi8(dchg, feba, 8));
+}
+
+SHA_INLINE void load_block(struct lanes *l, const uint8_t *p)
+{
+    const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        l->m[i] =
+            _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i)), swap);
+}
+
+/* Rounds 4g to 4g+3. */
+SHA_INLINE void four_rounds(struct lanes *l, int g)
+{
+    __m128i now = l->m[g & 3], last = l->m[(g + 3) & 3];
+    __m128i wk = _mm_add_epi32(now, _mm_loadu_si128((const __m128i *)(const void *)(k256 + 4 * g)));
+    l->cdgh = _mm_sha256rnds2_epu32(l->cdgh, l->abef, wk);
+    l->abef = _mm_sha256rnds2_epu32(l->abef, l->cdgh, _mm_shuffle_epi32(wk, 0x0e));
+    __m128i sum = _mm_add_epi32(_mm_sha256msg1_epu32(now, l->m[(g + 1) & 3]),
+                                _mm_alignr_epi8(last, l->m[(g + 2) & 3], 4));
+    l->m[g & 3] = _mm_sha256msg2_epu32(sum, last);
+}
+
+SHA_TARGET static void blocks_sha(uint32_t h[8], const uint8_t *p, size_t n)
+{
+    struct lanes l;
+    load_state(&l, h);
+    for (; n > 0; n--, p += 64) {
+        __m128i abef = l.abef, cdgh = l.cdgh;
+        load_block(&l, p);
+#pragma GCC unroll 16
+        for (int g = 0; g < 16; g++)
+            four_rounds(&l, g);
+        l.abef = _mm_add_epi32(l.abef, abef);
+        l.cdgh = _mm_add_epi32(l.cdgh, cdgh);
+    }
+    store_state(&l, h);
+}
+
+/* The rounds of one text wait for each other; those of another one fill the gaps. */
+SHA_TARGET static void blocks_sha_two(uint32_t h[8], const uint8_t *p, uint32_t i[8],
+                                      const uint8_t *q, size_t n)
+{
+    struct lanes a, b;
+    load_state(&a, h);
+    load_state(&b, i);
+    for (; n > 0; n--, p += 64, q += 64) {
+        __m128i a0 = a.abef, a1 = a.cdgh, b0 = b.abef, b1 = b.cdgh;
+        load_block(&a, p);
+        load_block(&b, q);
+#pragma GCC unroll 16
+        for (int g = 0; g < 16; g++) {
+            four_rounds(&a, g);
+            four_rounds(&b, g);
+        }
+        a.abef = _mm_add_epi32(a.abef, a0);
+        a.cdgh = _mm_add_epi32(a.cdgh, a1);
+        b.abef = _mm_add_epi32(b.abef, b0);
+        b.cdgh = _mm_add_epi32(b.cdgh, b1);
+    }
+    store_state(&a, h);
+    store_state(&b, i);
 }
 #endif
 
@@ -148,6 +202,24 @@ void mint_sha256_add(struct mint_sha256 *s, const void *p, size_t n)
         blocks(s, u, n / 64);
     if (n % 64 > 0)
         memcpy(s->block, u + n / 64 * 64, n % 64);
+}
+
+void mint_sha256_add_two(struct mint_sha256 *s, const void *p, struct mint_sha256 *t, const void *q,
+                         size_t n)
+{
+#if defined(__x86_64__)
+    if (s->fast && t->fast && s->bytes % 64 == 0 && t->bytes % 64 == 0) {
+        size_t whole = n / 64 * 64;
+        blocks_sha_two(s->h, p, t->h, q, n / 64);
+        s->bytes += whole;
+        t->bytes += whole;
+        p = (const uint8_t *)p + whole;
+        q = (const uint8_t *)q + whole;
+        n -= whole;
+    }
+#endif
+    mint_sha256_add(s, p, n);
+    mint_sha256_add(t, q, n);
 }
 
 void mint_sha256_end(struct mint_sha256 *s, uint8_t out[32])

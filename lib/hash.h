@@ -14,6 +14,9 @@ struct mint_sha256 {
 };
 void mint_sha256_init(struct mint_sha256 *s);
 void mint_sha256_add(struct mint_sha256 *s, const void *p, size_t n);
+/* mint_sha256_add of n bytes to each of two contexts, in less time than one after the other. */
+void mint_sha256_add_two(struct mint_sha256 *s, const void *p, struct mint_sha256 *t, const void *q,
+                         size_t n);
 void mint_sha256_end(struct mint_sha256 *s, uint8_t out[32]);
 /* "sha256:" and 64 hex digits, '\0'-terminated: 72 bytes. */
 #define MINT_SHA256_TEXT 72

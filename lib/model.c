@@ -73,7 +73,10 @@ static int load_matrix(struct mint_model *m, const char *name, int64_t rows, int
     const struct mint_st_tensor *t;
     if (find(m, name, rows, cols, &t, err) < 0)
         return -1;
-    return m->dev->ops->weight_new(m->dev, w, t->data, t->dtype, rows, cols, true, packed, err);
+    MINT_TRY(m->dev->ops->weight_new(m->dev, w, t->data, t->dtype, rows, cols, true, packed, err));
+    if (packed) /* the rows are hardly read again */
+        mint_st_release(m->st, t->data, t->bytes);
+    return 0;
 }
 
 static int load_vector(struct mint_model *m, const char *name, int64_t n, float **v,

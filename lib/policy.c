@@ -4,13 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *fingerprint_thread(void *arg)
-{
-    struct mint_policy *p = arg;
-    p->fingerprint_rc = mint_st_fingerprint(p->model->st, p->fingerprint, &p->fingerprint_err);
-    return NULL;
-}
-
 int mint_policy_open(struct mint_policy *p, const struct mint_policy_opts *o, struct mint_err *err)
 {
     *p = (struct mint_policy){0};
@@ -18,9 +11,7 @@ int mint_policy_open(struct mint_policy *p, const struct mint_policy_opts *o, st
     if (mint_backend_open(&p->dev, o->device, precision, o->threads, err) < 0 ||
         mint_model_open(&p->model, o->model, p->dev, o->packed, err) < 0)
         goto fail;
-    p->thread_runs = pthread_create(&p->thread, NULL, fingerprint_thread, p) == 0;
-    if (!p->thread_runs)
-        fingerprint_thread(p);
+    p->print = mint_st_print_begin(p->model->st, o->packed);
     if (o->adapter) {
         if (mint_checkpoint_open(&p->checkpoint, o->adapter, err) < 0)
             goto fail;
@@ -38,14 +29,9 @@ fail:
 
 int mint_policy_fingerprint(struct mint_policy *p, const char **text, struct mint_err *err)
 {
-    if (p->thread_runs) {
-        pthread_join(p->thread, NULL);
-        p->thread_runs = false;
-    }
-    if (p->fingerprint_rc < 0) {
-        if (err)
-            *err = p->fingerprint_err;
-        return -1;
+    if (!p->known) {
+        mint_st_print_finish(p->print, p->dev->threads, p->fingerprint);
+        p->known = true;
     }
     const char *base = p->checkpoint.state.base;
     if (p->has_checkpoint && base[0] && strcmp(base, p->fingerprint) != 0)
@@ -58,8 +44,7 @@ int mint_policy_fingerprint(struct mint_policy *p, const char **text, struct min
 
 void mint_policy_close(struct mint_policy *p)
 {
-    if (p->thread_runs)
-        pthread_join(p->thread, NULL);
+    mint_st_print_free(p->print);
     mint_adapter_close(p->adapter);
     if (p->has_checkpoint)
         mint_checkpoint_close(&p->checkpoint);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * policy.h: a device, a model and perhaps an adapter, opened together; what mint-sample and
- * mint-train begin with. The base model's fingerprint is computed by a thread of its own meanwhile,
- * since it reads every byte of the weights.
+ * mint-train begin with. The base model's fingerprint takes as long as the first tokens (it reads
+ * every byte of the weights), so a thread computes it while the processor has nothing else to do.
  */
 #ifndef MINT_POLICY_H
 #define MINT_POLICY_H
-
-#include <pthread.h>
 
 #include "checkpoint.h"
 #include "lora.h"
@@ -19,11 +17,9 @@ struct mint_policy {
     struct mint_adapter *adapter;      /* NULL: the base */
     struct mint_checkpoint checkpoint; /* of the adapter; zeroed without */
     bool has_checkpoint;
-    pthread_t thread;
-    bool thread_runs, fingerprint_known;
+    struct mint_st_print *print; /* of the base, in the making */
+    bool known;
     char fingerprint[72];
-    struct mint_err fingerprint_err;
-    int fingerprint_rc;
 };
 
 struct mint_policy_opts {
@@ -35,8 +31,8 @@ struct mint_policy_opts {
 };
 int mint_policy_open(struct mint_policy *p, const struct mint_policy_opts *o, struct mint_err *err);
 void mint_policy_close(struct mint_policy *p); /* safe on a zeroed one */
-/* The base's fingerprint (waits for the thread); an error if the adapter was trained on another
- * base. */
+/* The base's fingerprint, on all of the device's threads as far as it is not ready; an error if the
+ * adapter was trained on another base. */
 int mint_policy_fingerprint(struct mint_policy *p, const char **text, struct mint_err *err);
 
 #endif

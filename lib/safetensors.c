@@ -3,16 +3,16 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "buf.h"
 #include "fs.h"
-#include "hash.h"
 #include "json.h"
 #include "mem.h"
 #include "num.h"
 
 #define HEADER_MAX (100u * 1000 * 1000) /* the reference implementation's limit */
-#define PIECE      ((size_t)16 << 20)   /* bytes a piece of the fingerprint */
 
 struct st_file {
     struct mint_map map;
@@ -535,64 +535,20 @@ bool mint_st_sharded(const struct mint_st *st)
     return st->sharded;
 }
 
-/* --- fingerprint */
+/* --- memory */
 
-struct piece {
-    const char *p;
-    size_t n;
-};
-
-static size_t pieces_of(const struct mint_st_tensor *t)
+/* Whole pages inside the range; a file's pages that are not written to lose nothing. */
+void mint_st_release(const struct mint_st *st, const void *p, size_t n)
 {
-    return t->bytes / PIECE + (t->bytes % PIECE != 0);
-}
-
-static uint8_t (*hash_pieces(const struct mint_st *st, size_t total))[32]
-{
-    struct piece *piece = mint_xcalloc(total, sizeof *piece);
-    uint8_t(*digest)[32] = mint_xcalloc(total, sizeof *digest);
-    size_t at = 0;
-    for (size_t i = 0; i < st->n; i++) {
-        const struct mint_st_tensor *t = &st->tensors[i];
-        for (size_t off = 0; off < t->bytes; off += PIECE)
-            piece[at++] =
-                (struct piece){(const char *)t->data + off, MINT_MIN(PIECE, t->bytes - off)};
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)p;
+    uintptr_t first = (from + page - 1) / page * page, end = (from + n) / page * page;
+    bool ours = false;
+    for (size_t i = 0; i < st->nfiles && !ours; i++) {
+        uintptr_t start = (uintptr_t)st->files[i].map.data;
+        ours = start && from >= start && from + n <= start + st->files[i].map.n;
     }
-#pragma omp parallel for schedule(dynamic) if (total > 1)
-    for (size_t i = 0; i < total; i++) {
-        struct mint_sha256 s;
-        mint_sha256_init(&s);
-        mint_sha256_add(&s, piece[i].p, piece[i].n);
-        mint_sha256_end(&s, digest[i]);
-    }
-    free(piece);
-    return digest;
-}
-
-int mint_st_fingerprint(const struct mint_st *st, char out[72], struct mint_err *err)
-{
-    (void)err; /* the data is mapped: nothing can fail */
-    size_t total = 0, at = 0;
-    for (size_t i = 0; i < st->n; i++)
-        total += pieces_of(&st->tensors[i]);
-    uint8_t(*digest)[32] = hash_pieces(st, total);
-    struct mint_buf head = MINT_BUF_INIT;
-    struct mint_sha256 s;
-    mint_sha256_init(&s);
-    for (size_t i = 0; i < st->n; i++) {
-        const struct mint_st_tensor *t = &st->tensors[i];
-        mint_buf_reset(&head);
-        mint_buf_addf(&head, "%s\n%s\n", t->name, t->dtype_text);
-        for (int d = 0; d < t->ndim; d++)
-            mint_buf_addf(&head, "%s%lld", d ? "," : "", (long long)t->shape[d]);
-        mint_buf_addc(&head, '\n');
-        mint_sha256_add(&s, head.data, head.len);
-        size_t k = pieces_of(t);
-        mint_sha256_add(&s, digest[at], k * sizeof *digest);
-        at += k;
-    }
-    mint_sha256_end_text(&s, out);
-    mint_buf_release(&head);
-    free(digest);
-    return 0;
+    if (!ours)
+        MINT_BUG("these %zu bytes are not in the map", n);
+    if (end > first)
+        madvise((char *)(uintptr_t)p + (first - from), end - first, MADV_DONTNEED);
 }

@@ -55,6 +55,22 @@ bool mint_st_sharded(const struct mint_st *st); /* opened through an index */
  * neither on threads nor on the sharding. Reads every byte: for a base model, call it once a run.
  */
 int mint_st_fingerprint(const struct mint_st *st, char out[72], struct mint_err *err);
+/*
+ * The same, begun in the background by a thread of the lowest priority, which works while no other
+ * wants the processor. finish does what is left with so many threads, without waiting for that one.
+ * free ends it; st must live until then. release: the pages that have been read are given back, as
+ * by mint_st_release. A print belongs to one thread, and is finished once.
+ */
+struct mint_st_print;
+struct mint_st_print *mint_st_print_begin(const struct mint_st *st, bool release);
+void mint_st_print_finish(struct mint_st_print *f, int threads, char out[72]);
+void mint_st_print_free(struct mint_st_print *f); /* NULL is fine */
+/*
+ * Takes the whole pages inside these bytes of the map out of this process's memory. They come again
+ * from the file when they are read; so this is for data that has been copied elsewhere. Threads may
+ * read them meanwhile.
+ */
+void mint_st_release(const struct mint_st *st, const void *p, size_t n);
 /* Converts to float32 (exact for F32, BF16, F16). out has room for all elements. */
 int mint_st_to_f32(const struct mint_st_tensor *t, float *out, struct mint_err *err);
 /* The same for raw bytes of one type, and back: round to nearest even, NaN stays NaN. */

@@ -42,19 +42,20 @@ void *cpu_big_alloc(size_t bytes)
         return small_alloc(bytes);
     if (bytes > SIZE_MAX / 2)
         return NULL;
-    size_t need = (bytes + ALIGN + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
-    size_t total = need + HUGE_PAGE; /* wherever it starts, need fits behind a boundary */
+    size_t need = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+    size_t total = need + HUGE_PAGE + ALIGN; /* wherever it starts, all fits around a boundary */
     char *map = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return NULL;
-    char *base = (char *)(((uintptr_t)map + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
+    /* The header lies before the boundary: a weight of 4 MiB shall not take three huge pages. */
+    char *base = (char *)(((uintptr_t)map + ALIGN + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
 #ifdef MADV_HUGEPAGE
     madvise(base, need, MADV_HUGEPAGE); /* a wish: without it we are slower, not wrong */
 #endif
-    struct header *h = (struct header *)(void *)base;
+    struct header *h = header_of(base);
     h->map = map;
     h->map_bytes = total;
-    return base + ALIGN;
+    return base;
 }
 
 void cpu_big_free(void *p)

@@ -400,6 +400,19 @@ static void test_fingerprint(void **state)
     snprintf(shape, sizeof shape, "b\nBF16\n%zu\n", n);
     fingerprint_by_hand("a\nF32\n2,3\n", six, sizeof six, shape, big, n * 2, want);
     assert_string_equal(got, want);
+    /* begun in the background, and finished at once or late; the data stays what it is */
+    for (int late = 0; late < 3; late++) {
+        struct mint_st_print *f = mint_st_print_begin(st, late > 0);
+        usleep(late == 2 ? 100000 : 0);
+        memset(got, 0, sizeof got);
+        mint_st_print_finish(f, late + 1, got);
+        mint_st_print_free(f);
+        assert_string_equal(got, want);
+    }
+    mint_st_print_free(mint_st_print_begin(st, true)); /* begun in vain */
+    const struct mint_st_tensor *t = mint_st_find(st, "b");
+    mint_st_release(st, t->data, t->bytes);
+    assert_memory_equal(t->data, big, t->bytes);
     mint_st_close(st);
     free(big);
 }
