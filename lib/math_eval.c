@@ -5,12 +5,12 @@
 #include "math_interval.h"
 
 enum {
-    BITS = 256,       /* that equal values share, at least */
-    GUARD = 128,      /* more to work with */
-    MAX_DIGITS = 400, /* of numbers in formulas that are compared like this */
-    PLACES = 32,      /* tried; half of them real, half whole */
-    ENOUGH = 8,       /* of them with values on both sides */
-    WORK = 160,       /* steps a thousand bits of a function cost */
+    BITS = 256,      /* that equal values share, at least */
+    GUARD = 128,     /* more to work with */
+    MAX_BITS = 2500, /* of numbers in formulas that are compared like this */
+    PLACES = 32,     /* tried; half of them real, half whole */
+    ENOUGH = 8,      /* of them with values on both sides */
+    WORK = 160,      /* steps a thousand bits of a function cost */
     WHOLE_POWER = 4000,
 };
 
@@ -51,7 +51,8 @@ static void copy(struct mint_complex *out, const struct mint_complex *a)
 
 static bool pay(const struct place *p, unsigned times)
 {
-    return mint_math_pay(p->m, times * (size_t)p->bits / 512 + 1);
+    size_t k = ((size_t)p->bits + 511) / 512;
+    return mint_math_pay(p->m, 1 + times * (k + k * k / 8));
 }
 
 /* --- arithmetic */
@@ -518,6 +519,7 @@ static int eval(const struct place *p, const struct mint_math_node *t, struct mi
 
 struct traits {
     bool variables, imaginary, steps; /* steps: floor and ceiling */
+    size_t bits;                      /* of the largest numerator or denominator */
 };
 
 static void look(const struct mint_math_node *t, struct traits *f)
@@ -526,6 +528,10 @@ static void look(const struct mint_math_node *t, struct traits *f)
         f->imaginary = true;
     else if (t->kind == MN_VAR && strcmp(t->name, "e") != 0 && strcmp(t->name, "\\pi") != 0)
         f->variables = true;
+    if (t->kind == MN_NUM) {
+        f->bits = MINT_MAX(f->bits, mpz_sizeinbase(mpq_numref(t->q), 2));
+        f->bits = MINT_MAX(f->bits, mpz_sizeinbase(mpq_denref(t->q), 2));
+    }
     if (t->kind == MN_FN && (t->fn == FN_FLOOR || t->fn == FN_CEIL))
         f->steps = true;
     for (unsigned i = 0; i < t->n; i++)
@@ -596,14 +602,14 @@ static int places(struct mint_math *m, const struct mint_math_node *a,
 enum mint_math_verdict mint_math_eval_equal(struct mint_math *m, struct mint_math_node *a,
                                             struct mint_math_node *b)
 {
-    struct traits f = {false, false, false};
+    struct traits f = {false, false, false, 0};
     look(a, &f);
     look(b, &f);
-    if (m->digits > MAX_DIGITS) {
+    if (f.bits > MAX_BITS) {
         mint_math_why(m, "undecided: long numbers in a formula");
         return MINT_MATH_UNKNOWN;
     }
-    mpfr_exp_t agree = BITS + 8 * (mpfr_exp_t)m->digits;
+    mpfr_exp_t agree = BITS + 4 * (mpfr_exp_t)f.bits;
     if (!f.variables)
         return constants(m, a, b, agree);
     int real = places(m, a, b, !f.imaginary, agree, 0, PLACES / 2), whole = 0;

@@ -4,9 +4,9 @@
  *
  * Both are computed as (complex) intervals. Where the difference does not hold 0 they differ: that
  * is a proof. Where it does, and is narrower than 2^-B of their size, they count as equal there,
- * with B = 256 + 8 for each digit of the longest number that either side writes: no decimal that an
- * answer can spell out is that near to a root, and sums of a few roots, logarithms and powers are
- * not that near to each other unless they are equal.
+ * with B = 256 + 4 for each bit of the largest numerator or denominator on either side: no fraction
+ * of that size is so near to a root, and sums of a few roots, logarithms and powers are not so near
+ * to each other unless they are equal.
  *
  * Formulas with variables are compared at up to 32 places, the same in every run: real ones of both
  * signs and several sizes; where that leaves too few at which both have real values, whole ones

@@ -464,6 +464,19 @@ static bool joined(struct span t, struct span num)
     return false;
 }
 
+/* " million" behind a number: its length, or 0. */
+static size_t large_word(const char *p, const char *end)
+{
+    static const char *const words[] = {" hundred", " thousand", " million",
+                                        " billion", " trillion", " dozen"};
+    for (size_t i = 0; i < MINT_ARRAY_LEN(words); i++) {
+        size_t n = strlen(words[i]);
+        if (word_is(p, end, words[i]) && !(p + n < end && alpha(p[n])))
+            return n;
+    }
+    return 0;
+}
+
 static struct span around(struct span t, struct span num)
 {
     struct span a = num;
@@ -494,6 +507,8 @@ static int a_number(struct span t, enum mint_score_which which, struct mint_math
             num = around(t, num);
         else if (num.end < t.end && *num.end == '%')
             num.end++;
+        else if (large_word(num.end, t.end))
+            num.end += large_word(num.end, t.end);
         else if (starts(num.end, t.end, "\\%"))
             num.end += 2;
     }

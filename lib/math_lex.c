@@ -182,7 +182,6 @@ static void lex_number(struct lexer *x)
     out[len] = '\0';
     x->digits += len + 1;
     d->n = (unsigned)len;
-    x->m->digits = MINT_MAX(x->m->digits, d->n);
     emit(x, MT_NUM, x->s + start, x->at - start)->num = d;
 }
 

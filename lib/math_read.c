@@ -143,20 +143,23 @@ static bool hedges(const struct mint_math_tok *v, size_t n)
 {
     static const char *const words[] = {"maybe",  "perhaps", "possibly", "alternatively", "unless",
                                         "either", "could",   "might",    "otherwise"};
-    bool hedge = false;
+    bool hedge = false, either = false, value = false;
     for (size_t i = 0; i < n; i++) {
-        hedge |= v[i].type == MT_AND && is(&v[i], "or");
+        bool other = v[i].type == MT_NUM || v[i].type == MT_FRAC || letter(&v[i], true);
+        either |= v[i].type == MT_AND && is(&v[i], "or");
         hedge |= v[i].type == MT_WORD && is_any(&v[i], words, MINT_ARRAY_LEN(words));
-        if (hedge && (v[i].type == MT_NUM || v[i].type == MT_FRAC || letter(&v[i], true)))
+        value |= other;
+        if (either && other)
             return true;
     }
-    return false;
+    return hedge && value;
 }
 
 /* Where the words behind the answer begin; r.n if there are none. */
 static size_t prose(struct range r)
 {
     static const char *const causes[] = {"because", "since", "as", "so", "which", "where"};
+    static const char *const ends[] = {"because", "not", "but", "if", "unless", "is", "otherwise"};
     int depth = 0;
     for (size_t i = 0; i < r.n; i++) {
         const struct mint_math_tok *t = &r.v[i];
@@ -179,6 +182,8 @@ static size_t prose(struct range r)
             return r.n;
         if (!mint_math_value_end(&r.v[i - 1]))
             return i;
+        if (mint_math_turns(t) && !is_any(t, ends, MINT_ARRAY_LEN(ends))) /* 5 squared */
+            return r.n;
         size_t end = i;
         bool unit = true;
         while (end < r.n && end < i + 6 &&

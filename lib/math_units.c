@@ -8,29 +8,25 @@ enum { WORDS = 5 }; /* of a unit */
 
 /* Words that change what the number before them says: never a unit. */
 static const char *const never[] = {
-    "about",       "almost",      "alternatively", "and",      "approximately",
-    "aren't",      "because",     "below",         "between",  "but",
-    "can't",       "cannot",      "crore",         "cubed",    "divided",
-    "doesn't",     "don't",       "double",        "eight",    "eighteen",
-    "eighty",      "either",      "eleven",        "else",     "equals",
-    "except",      "excluding",   "factorial",     "false",    "fifteen",
-    "fifth",       "fifths",      "fifty",         "five",     "forty",
-    "four",        "fourteen",    "fourth",        "fourths",  "greater",
-    "half",        "halves",      "hundredths",    "if",       "impossible",
-    "incorrect",   "incorrectly", "infinite",      "is",       "isn't",
-    "lakh",        "less",        "maybe",         "minus",    "mod",
-    "modulo",      "more",        "negative",      "neither",  "never",
-    "nine",        "nineteen",    "ninety",        "no",       "none",
-    "nor",         "not",         "nothing",       "one",      "or",
-    "otherwise",   "over",        "perhaps",       "plus",     "possibly",
-    "quarter",     "quarters",    "remainder",     "seven",    "seventeen",
-    "seventy",     "six",         "sixteen",       "sixty",    "squared",
-    "ten",         "tens",        "tenth",         "tenths",   "than",
-    "then",        "third",       "thirds",        "thirteen", "thirty",
-    "thousandths", "three",       "times",         "to",       "triple",
-    "twelve",      "twenty",      "twice",         "two",      "undefined",
-    "unknown",     "unless",      "versus",        "vs",       "wasn't",
-    "without",     "wrong",       "zero"};
+    "about",       "almost",   "alternatively", "and",       "approximately", "aren't",
+    "because",     "below",    "between",       "but",       "can't",         "cannot",
+    "crore",       "cubed",    "divided",       "doesn't",   "don't",         "double",
+    "eight",       "eighteen", "eighty",        "either",    "eleven",        "else",
+    "equals",      "except",   "excluding",     "factorial", "false",         "fifteen",
+    "fifth",       "fifths",   "fifty",         "five",      "forty",         "four",
+    "fourteen",    "fourth",   "fourths",       "greater",   "half",          "halves",
+    "hundredths",  "if",       "impossible",    "incorrect", "incorrectly",   "infinite",
+    "is",          "isn't",    "lakh",          "less",      "maybe",         "minus",
+    "mod",         "modulo",   "more",          "negative",  "neither",       "never",
+    "nine",        "nineteen", "ninety",        "no",        "none",          "nor",
+    "not",         "nothing",  "one",           "or",        "otherwise",     "over",
+    "perhaps",     "plus",     "point",         "possibly",  "quarter",       "quarters",
+    "remainder",   "seven",    "seventeen",     "seventy",   "six",           "sixteen",
+    "sixty",       "squared",  "ten",           "tens",      "tenth",         "tenths",
+    "than",        "then",     "third",         "thirds",    "thirteen",      "thirty",
+    "thousandths", "three",    "times",         "to",        "triple",        "twelve",
+    "twenty",      "twice",    "two",           "undefined", "unknown",       "unless",
+    "versus",      "vs",       "wasn't",        "without",   "wrong",         "zero"};
 
 /* Units of two and three letters that stand behind a number without more ado. */
 static const char *const brief[] = {

@@ -13,7 +13,6 @@ void mint_math_reset(struct mint_math *m)
     m->nq = 0;
     m->natoms = 0;
     m->reason = NULL;
-    m->digits = 0;
     m->steps = MINT_MATH_STEPS;
     mint_arena_reset(&m->arena);
 }

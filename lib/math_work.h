@@ -35,7 +35,6 @@ struct mint_math {
     const char *reason;                 /* the first one why something was given up */
     const char *atoms[MINT_MATH_ATOMS]; /* names, shared by both sides */
     size_t natoms;
-    unsigned digits; /* most digits of a number seen: the working precision follows */
 };
 
 void mint_math_reset(struct mint_math *m); /* also makes a zeroed one ready */
