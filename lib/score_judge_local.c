@@ -33,7 +33,8 @@ struct local {
     struct mint_sampler *sampler;
     struct mint_replay *replay;
     struct score_tokens *scores; /* expected */
-    size_t nscores, shared;      /* tokens that all of them begin with */
+    size_t nscores;
+    size_t shared, longest; /* tokens that all of them begin with; of the longest one */
     const struct mint_judge_calls *calls;
     struct flight *flights; /* all that are under way */
 };
@@ -145,9 +146,11 @@ static int make_scores(struct local *l, const char *scale, struct mint_err *err)
             mint_tokens_release(&l->scores[i].ids);
         l->nscores = 0;
     }
-    l->shared = l->scores[0].ids.n;
-    for (size_t i = 1; i < l->nscores; i++)
+    l->shared = l->longest = l->scores[0].ids.n;
+    for (size_t i = 1; i < l->nscores; i++) {
         l->shared = MINT_MIN(l->shared, common(&l->scores[0].ids, &l->scores[i].ids));
+        l->longest = MINT_MAX(l->longest, l->scores[i].ids.n);
+    }
     return 0;
 }
 
@@ -236,7 +239,7 @@ static int encode(const struct local *l, struct mint_judge_question *q, struct m
         rc = mint_chat_encode_user(l->chat, l->tok, q->text, q->text_n, &o, NULL, out, &err);
     else
         rc = mint_encode(l->tok, q->text, q->text_n, MINT_ENCODE_BOS, out, &err);
-    size_t room = l->replay ? l->scores[0].ids.n + 8 : 1;
+    size_t room = l->replay ? l->longest : 1;
     if (rc == 0 && out->n + room > (size_t)c->max_positions)
         rc = mint_fail(&err, MINT_ESCHEMA, "the question has %zu tokens, its context is %d", out->n,
                        c->max_positions);

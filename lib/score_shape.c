@@ -26,8 +26,6 @@ static int open_overlong(const struct mint_score_opts *o, void **state, struct m
         return mint_fail(err, MINT_EUSAGE,
                          "overlong needs --buffer: the penalty grows over so many tokens before "
                          "the limit");
-    if (!o->style && o->max >= 0 && o->buffer > o->max)
-        return mint_fail(err, MINT_EUSAGE, "--buffer is above --max");
     struct overlong *c = mint_xcalloc(1, sizeof(*c));
     c->o = *o;
     c->dapo = o->style != NULL;
@@ -59,11 +57,7 @@ static int score_overlong(void *state, const struct mint_score_task *t, struct m
         return mint_fail(err, MINT_ESCHEMA, "sequences[%zu].tokens is missing: nothing to count",
                          t->index);
     MINT_TRY(limit_of(c, t, &max, err));
-    if (c->dapo)
-        buffer = MINT_MIN(buffer, max);
-    else if (buffer > max)
-        return mint_fail(err, MINT_ESCHEMA, "--buffer is above the record's limit of %lld tokens",
-                         (long long)max);
+    buffer = MINT_MIN(buffer, max);
     double v = 0;
     if (buffer > 0 && n > max - buffer)
         v = (double)(max - buffer - n) / (double)buffer;

@@ -133,8 +133,12 @@ run() {
         quoted "$@"
         return 0
     fi
-    started=$(date +%s)
-    if "$@" 9>&-; then
+    started=$(date +%s) status=0
+    "$@" 9>&- || status=$?
+    if [ "$status" -eq 3 ] && [ -e "$out" ]; then
+        tidy "$out"
+        say "$out ($(($(date +%s) - started)) s), not all of it: see above"
+    elif [ "$status" -eq 0 ]; then
         tidy "$out"
         say "$out ($(($(date +%s) - started)) s)"
     elif [ -e "$out" ]; then

@@ -324,9 +324,9 @@ END
         block { print >n ".sh" } /^\.Dl/ { n++; print substr($0, 5) >n ".sh" }' "$MINT_ROOT/pipelines/mint-pipeline.7"
     PATH=$MINT_ROOT/pipelines:$PATH
     [ "$(cat ./*.sh | wc -l)" -gt 15 ]
-    for n in 1 2 3 4; do
+    for n in 1 2 3 4 5; do
         bash -euo pipefail $n.sh >out.$n || fail "example $n"
     done
-    [ "$(wc -l <out.3)" -eq 2 ]
+    [ "$(wc -l <out.4)" -eq 2 ]
     [ -e run/ckpt/2 ] && [ -e trained/config.json ]
 }

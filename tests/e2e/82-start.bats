@@ -1,0 +1,82 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# start.sh: the shipped runs, each on a random model.
+load helpers
+
+setup() {
+    enter_scratch
+    need mint-init mint-sample mint-score mint-advantage mint-train
+    mint-init -q --to model
+}
+
+START=$MINT_ROOT/pipelines/start.sh
+small='steps=1 sample.max-tokens=8 sample.group-size=2 sample.groups-per-batch=2'
+
+# start KIND NAME=VALUE...: in the folder here
+start() {
+    local kind=$1
+    shift
+    # shellcheck disable=SC2086
+    run_tool "$START" "$kind" model here $small advantage.keep-flat=yes "$@"
+}
+
+@test "math: right or wrong, the form, the length" {
+    start math eval.every=1 eval.max-tokens=2 score3.buffer=4
+    expect 0
+    [ -d here/run/ckpt/1 ]
+    [ "$(zstd -dcq here/run/step-0001/scored.jsonl.zst | head -n 1 | jq -c '.sequences[0].scores | keys')" = '["format","math","overlong"]' ]
+    has "$(cat here/run/eval/0001.txt)" accuracy
+    # what the command line set stands in the conf, once
+    [ "$(grep -c '^sample.max-tokens = 8$' here/grpo.conf)" -eq 1 ]
+    [ "$(grep -c '^sample.max-tokens' here/grpo.conf)" -eq 1 ]
+    # the run goes on by grpo.sh, and has nothing to do
+    run_tool "$MINT_ROOT/pipelines/grpo.sh" here/grpo.conf
+    expect 0
+    start math
+    expect_error 1 'was begun before'
+}
+
+@test "chat: the model judges itself" {
+    start chat
+    expect 0
+    [ -d here/run/ckpt/1 ]
+    zstd -dcq here/run/step-0001/scored.jsonl.zst | jq -e '[.sequences[].detail.judge.score | . >= 1 and . <= 5] | all'
+}
+
+@test "chat: comparisons; replies that are no verdict do not stop a run" {
+    start chat score.mode=pairwise score.allow-null=yes score.max-tokens=2 score.expected= score.scale=
+    expect 0
+    lacks "$(cat here/grpo.conf)" 'score.scale ='
+    has "$stderr" 'not all of it'
+    [ -e here/run/step-0001/scored.jsonl.zst ]
+}
+
+@test "code: programs in the sandbox" {
+    printf '%s\n' '{"id":"a","language":"sh","tests":[{"stdin":"","stdout":"1\n"}],"sequences":[{"text":"```sh\necho 1\n```"}]}' >r.jsonl
+    mint-score code r.jsonl >/dev/null 2>&1 || skip "no sandbox here"
+    start code
+    expect 0
+    [ "$(zstd -dcq here/run/step-0001/scored.jsonl.zst | head -n 1 | jq -c '.sequences[0].scores | keys')" = '["code","format"]' ]
+}
+
+@test "wrong use" {
+    run_tool "$START" poetry model here
+    expect_error 2 'there is no poetry'
+    run_tool "$START" math nowhere here
+    expect_error 1 'nowhere is no model folder'
+    run_tool "$START" math model here steps
+    expect_error 2 'NAME=VALUE'
+    run_tool "$START" math model here no.such=1
+    expect 1
+    has "$stderr" 'no name that grpo.sh knows'
+    run_tool "$START" --help
+    expect 0
+}
+
+@test "the shipped prompts and confs are what they should be" {
+    for f in "$MINT_ROOT"/pipelines/{math,chat,code}/*.jsonl; do
+        jq -es 'length >= 10 and (map(.id) | unique | length) == length and all(.prompt | length > 0)' "$f"
+    done
+    # no problem of the measurement is one of the training
+    [ -z "$(jq -r .prompt "$MINT_ROOT"/pipelines/math/{prompts,eval}.jsonl | sort | uniq -d | grep -v '^Give the final')" ]
+}
