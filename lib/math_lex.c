@@ -102,8 +102,8 @@ static bool text_at(const struct lexer *x, size_t at, const char *what)
 /* Length of what parts thousands at s[at], 0 for nothing. */
 static size_t separator(const struct lexer *x, size_t at)
 {
-    static const char *const all[] = {"{,}", ",\\!", "\\,",          "\\;",
-                                      "\\:", "\\ ",  "\xe2\x80\x89", "\xe2\x80\xaf"};
+    static const char *const all[] = {"{,}", ",\\! ", ",\\!",         "\\,",         "\\;",
+                                      "\\:", "\\ ",   "\xe2\x80\x89", "\xe2\x80\xaf"};
     for (size_t i = 0; i < MINT_ARRAY_LEN(all); i++) {
         if (text_at(x, at, all[i]))
             return strlen(all[i]);

@@ -584,6 +584,20 @@ static bool only_words(struct range r)
     return any;
 }
 
+/* One set, and not empty: its members are read as those of a list are. */
+static bool in_braces(struct range r)
+{
+    int depth = 0;
+    if (r.n < 3 || r.v[0].type != MT_LSET || r.v[r.n - 1].type != MT_RSET)
+        return false;
+    for (size_t i = 0; i + 1 < r.n; i++) {
+        depth += step(r.v[i].type);
+        if (depth == 0)
+            return false;
+    }
+    return true;
+}
+
 static void unfold(struct mint_math *m, struct mint_math_reading *out)
 {
     struct mint_math_node *t = out->n == 1 ? out->v[0].value : NULL;
@@ -616,11 +630,14 @@ void mint_math_read(struct mint_math *m, const char *s, size_t n, bool phrase,
         struct reader k = {.m = m};
         if (out->words)
             mint_math_why(m, "words");
+        else if (in_braces(r))
+            members(&k, (struct range){r.v + 1, r.n - 2});
         else if (!out->choice || r.n == 1 || r.n == 3)
             members(&k, r);
         if (!k.failed && k.n) {
             out->v = k.v;
             out->n = k.n;
+            out->set = in_braces(r);
             unfold(m, out);
         }
     }
