@@ -109,8 +109,26 @@ static void say_skip(const char *msg)
     mint_warn("%s", msg);
 }
 
+/* "I/N" with 0 <= I < N. */
+static int parse_shard(const char *s, int64_t *i, int64_t *n, struct mint_err *err)
+{
+    char *end;
+    errno = 0;
+    *i = strtoll(s, &end, 10);
+    if (end != s && *end == '/') {
+        const char *second = end + 1;
+        *n = strtoll(second, &end, 10);
+        if (end != second && *end == '\0' && !errno && *i >= 0 && *i < *n)
+            return 0;
+    }
+    return mint_usage(err, "--shard \"%s\": want I/N with 0 <= I < N, such as 0/4", s);
+}
+
 static int check_options(struct options *o, struct mint_err *err)
 {
+    int64_t shard, shards;
+    if (o->shard && parse_shard(o->shard, &shard, &shards, err) < 0)
+        return -1;
     if (!o->model)
         return mint_usage(err, "--model DIR is missing");
     if (o->temperature == 0 && !mint_cli_given("group-size"))
@@ -134,21 +152,6 @@ static int check_options(struct options *o, struct mint_err *err)
     if ((o->system || o->think || o->allow_special) && !o->chat)
         return mint_usage(err, "--system, --think and --allow-special go with --chat");
     return o->template ? mint_template_check(o->template, err) : 0;
-}
-
-/* "I/N" with 0 <= I < N. */
-static int parse_shard(const char *s, int64_t *i, int64_t *n, struct mint_err *err)
-{
-    char *end;
-    errno = 0;
-    *i = strtoll(s, &end, 10);
-    if (end != s && *end == '/') {
-        const char *second = end + 1;
-        *n = strtoll(second, &end, 10);
-        if (end != second && *end == '\0' && !errno && *i >= 0 && *i < *n)
-            return 0;
-    }
-    return mint_usage(err, "--shard \"%s\": want I/N with 0 <= I < N, such as 0/4", s);
 }
 
 static int add_stop_token(struct session *s, const char *text, struct mint_err *err)
@@ -326,12 +329,7 @@ static int say_plan(const struct options *o, const struct session *s, struct min
 static int do_job(const struct options *o, struct session *s, struct mint_sample_job *j,
                   struct mint_err *err)
 {
-    unsigned flags = (o->common.plain || o->dry_run ? MINT_OUT_PLAIN : 0u) |
-                     (o->common.force ? MINT_OUT_FORCE : 0u);
-    double start = mint_now();
-    int rc = mint_out_open(&j->out, o->common.output, flags, err);
-    if (rc < 0)
-        return -1;
+    int rc;
     mint_progress_begin(&s->progress, "sampling", "groups", 0);
     if (o->dry_run)
         rc = mint_sample_dry_run(j, err);
@@ -342,12 +340,17 @@ static int do_job(const struct options *o, struct session *s, struct mint_sample
     else
         rc = mint_sample_generate(j, err);
     mint_progress_end(&s->progress);
-    if (rc < 0) {
-        mint_out_abort(j->out);
-        return -1;
-    }
+    return rc;
+}
+
+/* Ends the output, and says what was done. */
+static int finish(const struct options *o, const struct session *s, struct mint_sample_job *j,
+                  double start, struct mint_err *err)
+{
     double seconds = mint_now() - start;
-    if (mint_out_commit(j->out, err) < 0 || write_metrics(o, j, seconds, err) < 0)
+    struct mint_out *out = j->out;
+    j->out = NULL;
+    if (mint_out_commit(out, err) < 0 || write_metrics(o, j, seconds, err) < 0)
         return -1;
     if (o->dry_run)
         return say_plan(o, s, j);
@@ -357,17 +360,28 @@ static int do_job(const struct options *o, struct session *s, struct mint_sample
     return 0;
 }
 
+/* The output is opened before the model: a run that fails on the model then leaves an unfinished
+ * frame in a pipe, which the next tool refuses, and not an empty input, which it would take for no
+ * records. */
 static int run(struct options *o, uint64_t *skipped, struct mint_err *err)
 {
     struct session s = {0};
     struct mint_sample_job job = {0};
-    int rc = check_options(o, err);
+    unsigned flags = (o->common.plain || o->dry_run ? MINT_OUT_PLAIN : 0u) |
+                     (o->common.force ? MINT_OUT_FORCE : 0u);
+    double start = mint_now();
+    if (check_options(o, err) < 0)
+        return -1;
+    int rc = mint_out_open(&job.out, o->common.output, flags, err);
     if (rc == 0)
         rc = open_all(&s, o, err);
     if (rc == 0)
         rc = fill_job(&job, &s, o, err);
     if (rc == 0)
         rc = do_job(o, &s, &job, err);
+    if (rc == 0)
+        rc = finish(o, &s, &job, start, err);
+    mint_out_abort(job.out);
     *skipped = job.skipped;
     close_all(&s);
     return rc;

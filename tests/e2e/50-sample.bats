@@ -157,7 +157,7 @@ sample() {
     for i in 0 1 2; do mint-sample --model model --shard $i/3 prompts.jsonl; done >shards.zst
     zstd -dc shards.zst >got
     same whole got
-    run_tool mint-sample --model model --shard 3/3 prompts.jsonl
+    run_tool mint-sample --plain --model model --shard 3/3 prompts.jsonl
     expect_error 2 "--shard"
 }
 
@@ -231,16 +231,24 @@ END
 }
 
 @test "unusable models and adapters are one clear error" {
-    run_tool mint-sample --model nowhere prompts.jsonl
+    run_tool mint-sample --plain --model nowhere prompts.jsonl
     expect_error 1 "nowhere"
     run_tool mint-sample prompts.jsonl
     expect 2
     has "$stderr" "--model"
     cp -rL model broken && : >broken/model.safetensors
-    run_tool mint-sample --model broken prompts.jsonl
+    run_tool mint-sample --plain --model broken prompts.jsonl
     expect_error 1 "broken"
-    run_tool mint-sample --model model --adapter nowhere prompts.jsonl
+    run_tool mint-sample --plain --model model --adapter nowhere prompts.jsonl
     expect_error 1 "nowhere"
-    run_tool mint-sample --model model --device cuda prompts.jsonl
+    run_tool mint-sample --plain --model model --device cuda prompts.jsonl
     expect_error 1 "CUDA"
+}
+
+@test "a run that fails on its model does not look like an empty input to the next tool" {
+    need mint-score
+    run bash -c 'mint-sample --model nowhere prompts.jsonl | mint-score length -o out'
+    expect 1
+    has "$output" "did not finish"
+    [ ! -e out ]
 }
