@@ -4,6 +4,7 @@
  * of the logprobs, of runs of one number. So they are copied as text, and a run is written once and
  * doubled.
  */
+#include <math.h>
 #include <string.h>
 
 #include "advantage.h"
@@ -75,6 +76,23 @@ static void put_run_tensor(struct mint_buf *b, const char *key, size_t p, float 
     put_tail(b, "float32", p + n);
 }
 
+/* A float tensor of p zeros and then n values, each divided by by. */
+static void put_values_tensor(struct mint_buf *b, const char *key, size_t p, const double *v,
+                              double by, size_t n)
+{
+    mint_buf_adds(b, key);
+    put_run(b, "0", 1, p);
+    mint_buf_reserve(b, n * MINT_NUM_MAX);
+    for (size_t i = 0; i < n; i++) {
+        float f = (float)(v[i] / by);
+        b->len += (size_t)mint_num_print_float(b->data + b->len, f == 0 ? 0 : f);
+        b->data[b->len++] = ',';
+    }
+    b->data[b->len] = '\0';
+    close_array(b);
+    put_tail(b, "float32", p + n);
+}
+
 static void put_raw_tensor(struct mint_adv_writer *w, struct mint_buf *b, const char *key, size_t p,
                            struct mint_raw raw, size_t n)
 {
@@ -125,62 +143,100 @@ static void put_member(struct mint_buf *b, const struct mint_json *j, mint_json_
     mint_buf_add(b, raw, n);
 }
 
+static void put_number(struct mint_buf *b, const char *key, double v)
+{
+    mint_buf_addf(b, ",\"%s\":", key);
+    mint_json_put_double(b, v);
+}
+
+static void put_word(struct mint_buf *b, const char *key, const char *word)
+{
+    mint_buf_addf(b, ",\"%s\":\"%s\"", key, word);
+}
+
+/* What all Datums of a run have in common: the rule, so that a file explains itself. */
+static void put_rule(struct mint_buf *b, const struct mint_adv_opts *o,
+                     const struct mint_adv_batch *batch)
+{
+    static const char *const lengths[] = {NULL, "sequence", "batch", "max-tokens", "constant"};
+    bool reinforce = o->norm == MINT_ADV_REINFORCE || o->norm == MINT_ADV_REINFORCE_BASE;
+    put_word(b, "norm", mint_adv_norm_names[o->norm]);
+    if (o->like)
+        put_word(b, "like", o->like);
+    if (reinforce || o->norm == MINT_ADV_STD || o->norm == MINT_ADV_GDPO) {
+        put_number(b, "eps", o->eps);
+        put_number(b, "ddof", o->ddof);
+    }
+    if (reinforce || o->norm == MINT_ADV_GDPO) {
+        put_number(b, "batch_mean", batch->values.mean);
+        put_number(b, "batch_std", sqrt(mint_adv_moments_var(&batch->values, o->ddof)));
+    }
+    for (size_t i = 0; i < o->nscores; i++) {
+        mint_buf_adds(b, i ? "," : ",\"score_weights\":{");
+        mint_json_put_str(b, o->scores[i].name);
+        mint_buf_addc(b, ':');
+        mint_json_put_double(b, o->scores[i].weight);
+        mint_buf_adds(b, i + 1 == o->nscores ? "}" : "");
+    }
+    if (o->kl_coef != 0) {
+        put_number(b, "kl_penalty_coef", o->kl_coef);
+        put_number(b, "kl_discount_factor", o->kl_discount);
+        put_word(b, "kl_center", o->kl_centre ? "batch" : "none");
+        if (o->kl_centre)
+            put_number(b, "kl_mean", batch->kl.mean);
+    }
+    if (o->teacher_coef != 0)
+        put_number(b, "teacher_coef", o->teacher_coef);
+    if (o->clip > 0)
+        put_number(b, "clip", o->clip);
+    if (o->length != MINT_LEN_NONE)
+        put_word(b, "length_norm", lengths[o->length]);
+}
+
 static void put_meta(struct mint_buf *b, const struct mint_adv_opts *o, const struct mint_reader *r,
                      const struct mint_group *g, size_t i, const struct mint_adv_seq *a)
 {
-    static const char *const norms[] = {"mean", "std", "loo", "none"};
     mint_buf_adds(b, ",\"meta\":{\"id\":");
     mint_buf_add(b, g->id_raw, g->id_raw_n);
     mint_buf_adds(b, ",\"group\":");
     mint_buf_add(b, g->id_raw, g->id_raw_n);
     mint_buf_adds(b, ",\"sample\":");
     mint_json_put_int(b, (int64_t)i);
-    if (g->seqs[i].has_reward) {
-        mint_buf_adds(b, ",\"reward\":");
-        mint_json_put_double(b, g->seqs[i].reward);
-    }
+    if (g->seqs[i].has_reward)
+        put_number(b, "reward", g->seqs[i].reward);
     put_member(b, r->doc, g->sampling, "step");
     put_member(b, r->doc, g->sampling, "adapter");
     if (o->sft)
         return;
-    if (o->overlong_buffer > 0) {
-        mint_buf_adds(b, ",\"penalty\":");
-        mint_json_put_double(b, a->penalty == 0 ? 0 : a->penalty);
-    }
-    mint_buf_adds(b, ",\"advantage\":");
-    mint_json_put_double(b, a->advantage == 0 ? 0 : a->advantage);
-    mint_buf_adds(b, ",\"norm\":\"");
-    mint_buf_adds(b, norms[o->norm]);
-    mint_buf_addc(b, '"');
+    if (o->overlong_buffer > 0)
+        put_number(b, "penalty", a->penalty == 0 ? 0 : a->penalty);
+    put_number(b, "advantage", a->advantage == 0 ? 0 : a->advantage);
 }
 
-static double divisor(const struct mint_adv_opts *o, size_t n, uint64_t batch_tokens)
+static void put_advantages(struct mint_buf *b, const struct mint_adv_seq *a, size_t p, size_t n,
+                           double by)
 {
-    switch (o->length) {
-    case MINT_LEN_SEQUENCE:
-        return (double)n;
-    case MINT_LEN_BATCH:
-        return (double)batch_tokens;
-    case MINT_LEN_CONST:
-        return o->length_const;
-    case MINT_LEN_NONE:
-        break;
-    }
-    return 1;
+    static const char key[] = ",\"advantages\":{\"data\":[";
+    if (a->tokens)
+        put_values_tensor(b, key, p, a->tokens, by, n);
+    else
+        put_run_tensor(b, key, p, (float)(a->advantage / by), n);
 }
 
 void mint_advantage_write(struct mint_adv_writer *w, const struct mint_adv_opts *o,
-                          const struct mint_reader *r, const struct mint_group *g,
-                          const struct mint_adv_seq *seqs, uint64_t batch_tokens,
+                          const struct mint_adv_batch *batch, const struct mint_reader *r,
+                          const struct mint_group *g, const struct mint_adv_seq *seqs,
                           struct mint_buf *b)
 {
     size_t p = g->prompt_n - 1;
     inside(&w->prompt, g->prompt_raw);
+    if (!o->sft && w->rule.len == 0)
+        put_rule(&w->rule, o, batch);
     for (size_t i = 0; i < g->nseqs; i++) {
         const struct mint_sequence *s = &g->seqs[i];
         if (seqs[i].fate != MINT_ADV_KEPT)
             continue;
-        double by = divisor(o, s->n, batch_tokens);
+        double by = o->length == MINT_LEN_BATCH ? (double)batch->tokens : seqs[i].divisor;
         put_tokens(w, b, s, p + s->n);
         put_run_tensor(b, ",\"weights\":{\"data\":[", p, o->sft ? (float)(1 / by) : 1.0f, s->n);
         if (!o->sft) {
@@ -188,13 +244,15 @@ void mint_advantage_write(struct mint_adv_writer *w, const struct mint_adv_opts 
                 put_raw_tensor(w, b, ",\"logprobs\":{\"data\":[", p, s->logprobs_raw, s->n);
             else
                 put_run_tensor(b, ",\"logprobs\":{\"data\":[", p, 0, s->n);
-            put_run_tensor(b, ",\"advantages\":{\"data\":[", p, (float)(seqs[i].advantage / by),
-                           s->n);
+            put_advantages(b, &seqs[i], p, s->n, by);
             if (s->ref_raw.p)
                 put_raw_tensor(w, b, ",\"ref_logprobs\":{\"data\":[", p, s->ref_raw, s->n);
         }
         mint_buf_addc(b, '}');
         put_meta(b, o, r, g, i, &seqs[i]);
+        if (!o->sft && o->length != MINT_LEN_NONE)
+            put_number(b, "divisor", by);
+        mint_buf_add(b, w->rule.data, w->rule.len);
         mint_buf_adds(b, "}}\n");
     }
 }
@@ -203,4 +261,5 @@ void mint_adv_writer_release(struct mint_adv_writer *w)
 {
     mint_buf_release(&w->prompt);
     mint_buf_release(&w->resp);
+    mint_buf_release(&w->rule);
 }

@@ -22,27 +22,67 @@ enum { FLUSH_BYTES = 1 << 19 };
 
 struct opts {
     struct mint_common common;
-    int norm, missing_logprobs;
-    bool keep_flat, sft, drop_truncated;
-    double min_reward, overlong_factor;
-    int64_t overlong_buffer, max_tokens, max_staleness, step;
+    int norm, like, missing_logprobs, kl_center;
+    bool keep_flat, sft, drop_truncated, mask_truncated;
+    double min_reward, overlong_factor, eps, clip;
+    double kl_coef, kl_discount, teacher_coef;
+    int64_t overlong_buffer, max_tokens, max_staleness, step, ddof;
+    struct mint_strs scores;
     const char *length_norm;
 };
 
-static const char *const norms[] = {"mean", "std", "loo", "none", NULL};
+/* What peers do with the rewards of a group, as their configuration classes have it. All of them
+ * let flat groups through, with advantages of 0. */
+static const struct peer {
+    const char *name;
+    enum mint_adv_norm norm;
+    double eps;
+} peers[] = {
+    {"none", MINT_ADV_MEAN, MINT_ADV_EPS},
+    {"trl", MINT_ADV_STD, 1e-4},
+    {"verl", MINT_ADV_STD, 1e-6},
+    {"openrlhf", MINT_ADV_STD, 1e-9},
+    {"tinker", MINT_ADV_MEAN, MINT_ADV_EPS},
+    {"mint-dapo", MINT_ADV_STD, 1e-6},
+};
+static const char *const likes[] = {"none", "trl", "verl", "openrlhf", "tinker", "mint-dapo", NULL};
+
+static const char *const centers[] = {"batch", "none", NULL};
 
 static const char *const missing[] = {"error", "drop", "zero", NULL};
 
 static const struct mint_opt table[] = {
     MINT_O_HEAD("Advantage"),
-    MINT_O_CHOICE(0, "norm", norms, struct opts, norm, "how rewards of a group become advantages"),
+    MINT_O_CHOICE(0, "norm", mint_adv_norm_names, struct opts, norm,
+                  "how rewards of a group become advantages"),
+    MINT_O_FLOAT(0, "eps", "X", struct opts, eps, 0, 1e6,
+                 "added to deviations (1e-6); reinforce++: to the variance (1e-8)"),
+    MINT_O_INT(0, "ddof", "D", struct opts, ddof, 0, 1,
+               "deviations divide by the count less this (1)"),
+    MINT_O_CHOICE(0, "like", likes, struct opts, like,
+                  "norm, eps, ddof and flat groups as in that program"),
     MINT_O_FLAG(0, "keep-flat", struct opts, keep_flat,
                 "keep groups whose rewards are all equal, with advantage 0"),
+    MINT_O_LIST(0, "score", "NAME[=W]", struct opts, scores,
+                "gdpo: a score to use and its weight (all of them, 1)"),
+    MINT_O_FLOAT(0, "clip", "X", struct opts, clip, 1e-9, 1e30,
+                 "keep advantages between -X and X, before the length norm"),
     MINT_O_STR(0, "length-norm", "HOW", struct opts, length_norm,
-               "divide by: none, sequence (its tokens), batch (all tokens), or a number"),
+               "divide by: none, sequence or batch (tokens), max-tokens, a number"),
+    MINT_O_HEAD("KL and teacher"),
+    MINT_O_FLOAT(0, "kl-penalty-coef", "C", struct opts, kl_coef, 0, 1e6,
+                 "weight of the KL to ref_logprobs, in the advantages"),
+    MINT_O_FLOAT(0, "kl-discount-factor", "G", struct opts, kl_discount, 0, 1,
+                 "share of the next token's KL in a token's (0; reinforce++: 1)"),
+    MINT_O_CHOICE(0, "kl-center", centers, struct opts, kl_center,
+                  "what is taken off that KL: its mean, or nothing"),
+    MINT_O_FLOAT(0, "teacher-coef", "C", struct opts, teacher_coef, 0, 1e6,
+                 "weight of the KL to teacher_logprobs, for distillation"),
     MINT_O_HEAD("Which sequences count"),
     MINT_O_FLAG(0, "drop-truncated", struct opts, drop_truncated,
                 "leave out responses that hit the token limit"),
+    MINT_O_FLAG(0, "mask-truncated", struct opts, mask_truncated,
+                "let them count in the mean of their group, but give no Datum"),
     MINT_O_CHOICE(0, "missing-logprobs", missing, struct opts, missing_logprobs,
                   "what to do with responses that have none"),
     MINT_O_INT(0, "max-staleness", "K", struct opts, max_staleness, 0, 1e9,
@@ -66,6 +106,7 @@ static const struct mint_opt table[] = {
 static const char *const examples[] = {
     "mint-score number rollouts.jsonl.zst | mint-advantage -o datums.jsonl.zst",
     "mint-advantage --norm std --overlong-buffer 4 scored.jsonl.zst -o datums.jsonl.zst",
+    "mint-advantage --like trl scored.jsonl.zst -o datums.jsonl.zst",
     "mint-advantage --sft --min-reward 1 scored.jsonl.zst | mint-train --loss cross_entropy ...",
     NULL,
 };
@@ -82,7 +123,7 @@ static const struct mint_tool tool = {
 
 static int set_length_norm(struct mint_adv_opts *a, const char *how, struct mint_err *err)
 {
-    static const char *const names[] = {"none", "sequence", "batch"};
+    static const char *const names[] = {"none", "sequence", "batch", "max-tokens"};
     for (size_t i = 0; i < MINT_ARRAY_LEN(names); i++) {
         if (!strcmp(how, names[i])) {
             a->length = (enum mint_adv_length)i;
@@ -93,30 +134,56 @@ static int set_length_norm(struct mint_adv_opts *a, const char *how, struct mint
     if (!mint_num_arg_double(how, &a->length_const) || !isfinite(a->length_const) ||
         a->length_const <= 0)
         return mint_usage(err,
-                          "--length-norm must be none, sequence, batch or a number above 0, "
-                          "not '%s'",
+                          "--length-norm must be none, sequence, batch, max-tokens or a number "
+                          "above 0, not '%s'",
                           how);
     return 0;
 }
 
-static int settle(const struct opts *o, struct mint_adv_opts *a, struct mint_err *err)
+/* NAME[=W] of each --score, kept for the life of the process. */
+static int set_scores(const struct opts *o, struct mint_adv_opts *a, struct mint_err *err)
 {
-    static const char *const not_sft[] = {"norm", "keep-flat", "overlong-buffer",
-                                          "missing-logprobs"};
-    *a = (struct mint_adv_opts){
-        .norm = (enum mint_adv_norm)o->norm,
-        .keep_flat = o->keep_flat,
-        .drop_truncated = o->drop_truncated,
-        .missing_logprobs = (enum mint_adv_missing)o->missing_logprobs,
-        .sft = o->sft,
-        .has_min_reward = mint_cli_given("min-reward"),
-        .min_reward = o->min_reward,
-        .overlong_buffer = mint_cli_given("overlong-buffer") ? o->overlong_buffer : 0,
-        .overlong_factor = o->overlong_factor,
-        .max_tokens = mint_cli_given("max-tokens") ? o->max_tokens : 0,
-        .max_staleness = mint_cli_given("max-staleness") ? o->max_staleness : -1,
-        .step = o->step,
-    };
+    struct mint_adv_score *scores = mint_xcalloc(o->scores.n + 1, sizeof(*scores));
+    for (size_t i = 0; i < o->scores.n; i++) {
+        const char *arg = o->scores.v[i], *eq = strrchr(arg, '=');
+        size_t len = eq ? (size_t)(eq - arg) : strlen(arg);
+        scores[i] = (struct mint_adv_score){mint_xasprintf("%.*s", (int)len, arg), 1};
+        if (len == 0 || (eq && (!mint_num_arg_double(eq + 1, &scores[i].weight) ||
+                                !isfinite(scores[i].weight))))
+            return mint_usage(err, "--score must be NAME or NAME=WEIGHT, not '%s'", arg);
+        for (size_t k = 0; k < i; k++) {
+            if (!strcmp(scores[k].name, scores[i].name))
+                return mint_usage(err, "--score %s is given twice", scores[i].name);
+        }
+    }
+    a->scores = scores;
+    a->nscores = o->scores.n;
+    return 0;
+}
+
+/* The rule: --like, and what was given beside it. */
+static void set_rule(const struct opts *o, struct mint_adv_opts *a)
+{
+    const struct peer *peer = &peers[o->like];
+    a->like = o->like ? peer->name : NULL;
+    a->norm = mint_cli_given("norm") ? (enum mint_adv_norm)o->norm : peer->norm;
+    a->ddof = mint_cli_given("ddof") ? (int)o->ddof : 1;
+    a->keep_flat = mint_cli_given("keep-flat") ? o->keep_flat : o->like != 0;
+    bool reinforce = a->norm == MINT_ADV_REINFORCE || a->norm == MINT_ADV_REINFORCE_BASE;
+    a->eps = mint_cli_given("eps") ? o->eps : reinforce ? MINT_WHITEN_EPS : peer->eps;
+    /* the KL as a part of each token's reward, of which the return is the sum to come */
+    a->kl_centre = o->kl_center == 0 && (!reinforce || mint_cli_given("kl-center"));
+    a->kl_discount = mint_cli_given("kl-discount-factor") ? o->kl_discount : reinforce ? 1 : 0;
+}
+
+/* Options that say nothing without others, or contradict them. */
+static int check(const struct opts *o, const struct mint_adv_opts *a, struct mint_err *err)
+{
+    static const char *const not_sft[] = {
+        "norm", "keep-flat", "overlong-buffer", "like",  "missing-logprobs", "clip",
+        "eps",  "ddof",      "teacher-coef",    "score", "kl-penalty-coef",  "mask-truncated"};
+    bool whole = a->norm == MINT_ADV_REINFORCE || a->norm == MINT_ADV_REINFORCE_BASE;
+    bool deviates = whole || a->norm == MINT_ADV_STD || a->norm == MINT_ADV_GDPO;
     for (size_t i = 0; o->sft && i < MINT_ARRAY_LEN(not_sft); i++) {
         if (mint_cli_given(not_sft[i]))
             return mint_usage(err, "--%s makes no sense with --sft, which computes no advantages",
@@ -126,12 +193,56 @@ static int settle(const struct opts *o, struct mint_adv_opts *a, struct mint_err
         return mint_usage(err, "--min-reward needs --sft");
     if (a->max_staleness >= 0 && !mint_cli_given("step"))
         return mint_usage(err, "--max-staleness needs --step");
-    if (!a->overlong_buffer && (a->max_tokens || mint_cli_given("overlong-factor")))
-        return mint_usage(err, "--max-tokens and --overlong-factor need --overlong-buffer");
-    return set_length_norm(a, o->length_norm, err);
+    if (!a->overlong_buffer && mint_cli_given("overlong-factor"))
+        return mint_usage(err, "--overlong-factor needs --overlong-buffer");
+    if (!a->overlong_buffer && a->max_tokens && a->length != MINT_LEN_LIMIT)
+        return mint_usage(err, "--max-tokens needs --overlong-buffer or --length-norm max-tokens");
+    if (!deviates && (mint_cli_given("eps") || mint_cli_given("ddof")))
+        return mint_usage(err, "--norm %s divides by no deviation: --eps and --ddof make no sense",
+                          mint_adv_norm_names[a->norm]);
+    if (a->nscores && a->norm != MINT_ADV_GDPO)
+        return mint_usage(err, "--score needs --norm gdpo");
+    if (a->drop_truncated && a->mask_truncated)
+        return mint_usage(err, "--drop-truncated and --mask-truncated exclude each other");
+    if (a->kl_coef == 0 && (mint_cli_given("kl-discount-factor") || mint_cli_given("kl-center")))
+        return mint_usage(err, "--kl-discount-factor and --kl-center need --kl-penalty-coef");
+    if (whole && a->kl_centre)
+        return mint_usage(err,
+                          "--kl-center batch makes no sense with --norm %s, which takes off "
+                          "the mean itself",
+                          mint_adv_norm_names[a->norm]);
+    if ((a->kl_coef != 0 || a->teacher_coef != 0) && a->missing_logprobs == MINT_MISSING_ZERO)
+        return mint_usage(err, "--missing-logprobs zero makes up the KL: use drop");
+    return 0;
 }
 
-/* --- input that is read twice (--length-norm batch): what cannot be opened again is kept in an
+static int settle(const struct opts *o, struct mint_adv_opts *a, struct mint_err *err)
+{
+    *a = (struct mint_adv_opts){
+        .clip = mint_cli_given("clip") ? o->clip : 0,
+        .drop_truncated = o->drop_truncated,
+        .mask_truncated = o->mask_truncated,
+        .missing_logprobs = (enum mint_adv_missing)o->missing_logprobs,
+        .sft = o->sft,
+        .has_min_reward = mint_cli_given("min-reward"),
+        .min_reward = o->min_reward,
+        .overlong_buffer = mint_cli_given("overlong-buffer") ? o->overlong_buffer : 0,
+        .overlong_factor = o->overlong_factor,
+        .max_tokens = mint_cli_given("max-tokens") ? o->max_tokens : 0,
+        .max_staleness = mint_cli_given("max-staleness") ? o->max_staleness : -1,
+        .step = o->step,
+        .kl_coef = o->kl_coef,
+        .teacher_coef = o->teacher_coef,
+    };
+    set_rule(o, a);
+    bool dr_grpo = a->norm == MINT_ADV_DR_GRPO && !mint_cli_given("length-norm");
+    if (set_length_norm(a, dr_grpo ? "max-tokens" : o->length_norm, err) < 0 ||
+        set_scores(o, a, err) < 0)
+        return -1;
+    return check(o, a, err);
+}
+
+/* --- input that is read twice (mint_adv_two_passes): what cannot be opened again is kept in an
  * unnamed temporary file, line for line, so that line numbers stay. */
 struct again {
     const char **paths;
@@ -213,7 +324,7 @@ struct job {
     struct mint_reader in;
     struct mint_out *out;
     struct again again;
-    uint64_t batch_tokens;
+    struct mint_adv_batch batch;
 };
 
 static void say_skip(const char *msg)
@@ -243,7 +354,7 @@ static int pass(struct job *j, bool write, bool keep, struct mint_err *err)
         struct mint_adv_seq *seqs = NULL;
         if (got == 0) {
             seqs = mint_arena_alloc(&j->in.arena, (g.nseqs + 1) * sizeof(*seqs));
-            got = mint_advantage_group(&j->adv, &j->in, &g, seqs, &j->stats, err);
+            got = mint_advantage_group(&j->adv, &j->batch, &j->in, &g, seqs, &j->stats, err);
         }
         if (got < 0) {
             if ((got = mint_reader_bad(&j->in, err)) < 0)
@@ -253,7 +364,7 @@ static int pass(struct job *j, bool write, bool keep, struct mint_err *err)
         if (keep && (got = again_keep(&j->again, &j->in, err)) < 0)
             break;
         if (write)
-            mint_advantage_write(&w, &j->adv, &j->in, &g, seqs, j->batch_tokens, &b);
+            mint_advantage_write(&w, &j->adv, &j->batch, &j->in, &g, seqs, &b);
         if (b.len >= FLUSH_BYTES && (got = put(j, &b, err)) < 0)
             break;
         mint_progress_set(&p, (double)j->stats.groups, NULL);
@@ -266,14 +377,15 @@ static int pass(struct job *j, bool write, bool keep, struct mint_err *err)
     return got;
 }
 
-/* Tokens of all Datums are only known at the end, and every one of them is divided by it. */
+/* What is known of the batch only at its end, such as the number of its tokens, changes every
+ * Datum. Nothing is held: what the first pass learns are a few sums. */
 static int two_passes(struct job *j, const struct opts *o, struct mint_err *err)
 {
     if (again_open(&j->again, &o->common.operands, err) < 0 || pass(j, false, true, err) < 0 ||
         again_rewind(&j->again, err) < 0)
         return -1;
     uint64_t skipped = j->in.skipped;
-    j->batch_tokens = j->stats.datum_tokens;
+    j->batch.known = true;
     j->stats = (struct mint_adv_stats){0};
     mint_reader_close(&j->in);
     mint_reader_init(&j->in, j->again.paths, j->again.n, o->common.skip_bad);
@@ -285,6 +397,18 @@ static int two_passes(struct job *j, const struct opts *o, struct mint_err *err)
 static double share(uint64_t part, uint64_t of)
 {
     return of ? (double)part / (double)of : (double)NAN;
+}
+
+static void metrics_of_batch(const struct job *j, struct mint_metrics *m)
+{
+    const struct mint_adv_batch *b = &j->batch;
+    if (j->adv.kl_coef != 0)
+        mint_metrics_double(m, "kl_policy_base", b->kl.n > 0 ? b->kl.mean : (double)NAN);
+    if (j->adv.teacher_coef != 0)
+        mint_metrics_double(m, "teacher_kl", b->teacher.n > 0 ? b->teacher.mean : (double)NAN);
+    if (j->adv.clip > 0)
+        mint_metrics_double(m, "advantage/clip_frac",
+                            share(j->stats.clipped, j->stats.datum_tokens));
 }
 
 static int write_metrics(const struct job *j, const struct opts *o, double seconds,
@@ -307,6 +431,10 @@ static int write_metrics(const struct job *j, const struct opts *o, double secon
         mint_metrics_double(&m, "env/by_group/frac_mixed", share(s->mixed, judged));
         mint_metrics_double(&m, "env/by_group/frac_all_good", share(s->all_good, judged));
         mint_metrics_double(&m, "env/by_group/frac_all_bad", share(s->all_bad, judged));
+        mint_metrics_int(&m, "advantage/groups_mixed", (int64_t)s->mixed);
+        mint_metrics_int(&m, "advantage/groups_flat_good", (int64_t)s->all_good);
+        mint_metrics_int(&m, "advantage/groups_flat_bad", (int64_t)s->all_bad);
+        metrics_of_batch(j, &m);
     }
     mint_metrics_double(&m, "env/ac_tokens_mean", share(s->tokens, s->sequences));
     mint_metrics_double(&m, "env/stop_length_frac", share(s->length_stops, s->sequences));
@@ -319,6 +447,7 @@ static int write_metrics(const struct job *j, const struct opts *o, double secon
         snprintf(name, sizeof(name), "advantage/dropped_%s", mint_adv_fate_names[i]);
         mint_metrics_int(&m, name, (int64_t)s->fate[i]);
     }
+    mint_metrics_int(&m, "advantage/truncated", (int64_t)s->length_stops);
     mint_metrics_int(&m, "advantage/bad_records", (int64_t)j->in.skipped);
     mint_metrics_double(&m, "time/total", seconds);
     return mint_metrics_end(&m, o->common.metrics, err);
@@ -341,6 +470,8 @@ static void say_summary(const struct job *j, const struct opts *o)
         mint_buf_addf(&b, "%s%" PRIu64 " %s", sep, s->fate[i], mint_adv_fate_names[i]);
         sep = ", ";
     }
+    if (s->length_stops)
+        mint_buf_addf(&b, "; %" PRIu64 " hit the token limit", s->length_stops);
     if (s->rewards)
         mint_buf_addf(&b, "; reward mean %.4f", s->reward_sum / (double)s->rewards);
     mint_note("%s", b.data);
@@ -361,7 +492,7 @@ static int run(const struct opts *o, struct job *j, struct mint_err *err)
         return -1;
     mint_reader_init(&j->in, files->v, files->n, o->common.skip_bad);
     j->in.on_skip = say_skip;
-    int rc = j->adv.length == MINT_LEN_BATCH ? two_passes(j, o, err) : pass(j, true, false, err);
+    int rc = mint_adv_two_passes(&j->adv) ? two_passes(j, o, err) : pass(j, true, false, err);
     if (rc == 0)
         rc = write_metrics(j, o, mint_now() - start, err);
     mint_reader_close(&j->in);
@@ -385,6 +516,9 @@ int main(int argc, char **argv)
         .max_staleness = -1,
         .step = -1,
         .min_reward = -HUGE_VAL,
+        .eps = -1,
+        .ddof = -1,
+        .kl_discount = -1,
         .length_norm = "none",
     };
     struct job job = {0};

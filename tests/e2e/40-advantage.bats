@@ -80,6 +80,136 @@ same_datums() {
     done
 }
 
+@test "the rules of the field by name, for rewards 1 0 0 0" {
+    group g 1,2 1 0 0 0 >r.jsonl
+    while read -r name first others; do
+        mint-advantage -q --like "$name" r.jsonl -o d.zst -f
+        [ "$(zstd -dcq d.zst | jq -c '[.meta.advantage * 1e9 | round / 1e9] | unique[]' | paste -sd' ')" = "$first $others $others $others" ] ||
+            fail "$name: $(zstd -dcq d.zst | jq .meta.advantage | paste -sd' ')"
+        [ "$(zstd -dcq d.zst | jq -r .meta.like | sort -u)" = "$name" ]
+    done <<'END'
+trl 1.49970006 -0.49990002
+verl 1.499997 -0.499999
+openrlhf 1.499999997 -0.499999999
+tinker 0.75 -0.25
+mint-dapo 1.499997 -0.499999
+END
+    mint-advantage -q --norm maxrl r.jsonl -o m.zst
+    [ "$(advantages m.zst)" = '3 -1 -1 -1' ]
+    mint-advantage -q --norm std --ddof 0 --eps 1e-8 r.jsonl -o o.zst
+    [ "$(advantages o.zst)" = '1.732051 -0.57735 -0.57735 -0.57735' ]
+    [ "$(zstd -dcq o.zst | jq -c '[.meta.norm, .meta.eps, .meta.ddof]' | sort -u)" = '["std",1e-08,0]' ]
+    # what is given comes before the name; flat groups stay as they do there
+    mint-advantage -q --like trl --norm mean r.jsonl -o n.zst
+    [ "$(advantages n.zst)" = '0.75 -0.25 -0.25 -0.25' ]
+    group g 1,2 1 1 >flat.jsonl
+    mint-advantage -q --like tinker flat.jsonl -o f.zst
+    [ "$(advantages f.zst)" = '0 0' ]
+    run_tool mint-advantage --like tinker --no-keep-flat flat.jsonl -o f.zst -f
+    expect 0
+    has "$stderr" 'dropped: 2 flat'
+}
+
+# The cases and their numbers are from tests/oracle/make_advantage_cases.py, in numpy.
+@test "every rule gives the oracle's numbers, from a file and from a pipe" {
+    dir=$MINT_ROOT/tests/data/advantage
+    while read -r args; do
+        # shellcheck disable=SC2086
+        mint-advantage -q --plain $args "$dir/rollouts.jsonl" >d.jsonl || fail "$args"
+        # shellcheck disable=SC2086
+        mint-advantage -q --plain $args <"$dir/rollouts.jsonl" >p.jsonl || fail "$args"
+        same d.jsonl p.jsonl
+        cat d.jsonl
+        echo null
+    done < <(jq -r .args "$dir/cases.jsonl") >all.jsonl
+    jq -cn 'reduce inputs as $d ([[]]; if $d then .[-1] += [$d.loss_fn_inputs.advantages.data[2:]] else . + [[]] end) | .[]' all.jsonl >got.jsonl
+    bad=$(jq -rn --slurpfile got got.jsonl 'foreach inputs as $case (-1; . + 1; . as $i |
+        select(($got[$i] | map(length)) != ($case.advantages | map(length)) or
+               ([[$got[$i], $case.advantages] | map(flatten) | transpose[] | (.[0] - .[1] | fabs) / (1 + (.[1] | fabs))] | max) > 2e-7)
+        | $case.args)' "$dir/cases.jsonl")
+    [ -z "$bad" ] || fail "off: $bad"
+    [ "$(wc -l <"$dir/cases.jsonl")" -ge 40 ]
+}
+
+@test "the oracle's numbers are what its script makes" {
+    python=${MINT_ORACLE_PYTHON:-python3}
+    "$python" -c 'import numpy' 2>/dev/null || skip "no numpy"
+    "$python" "$MINT_ROOT/tests/oracle/make_advantage_cases.py" made
+    same made/rollouts.jsonl "$MINT_ROOT/tests/data/advantage/rollouts.jsonl"
+    same made/cases.jsonl "$MINT_ROOT/tests/data/advantage/cases.jsonl"
+}
+
+@test "options that contradict each other or say nothing are wrong usage" {
+    group g 1,2 1 0 >r.jsonl
+    while read -r bad; do
+        # shellcheck disable=SC2086
+        run_tool mint-advantage $bad r.jsonl
+        expect 2
+    done <<'END'
+--norm mean --eps 1
+--norm loo --ddof 0
+--norm std --ddof 2
+--norm std --score a
+--norm gdpo --score =1
+--norm gdpo --score a=x
+--norm gdpo --score a --score a=2
+--like nobody
+--clip 0
+--drop-truncated --mask-truncated
+--kl-discount-factor 0.5
+--kl-center none
+--norm reinforce++ --kl-penalty-coef 1 --kl-center batch
+--teacher-coef 1 --missing-logprobs zero
+--sft --teacher-coef 1
+--sft --like trl
+--length-norm max-token
+END
+}
+
+@test "what a rule needs and a record lacks is said, with file and line; nothing is written" {
+    group g 1,2 1 0 | sed 's/"max_tokens":16,//' >r.jsonl
+    while IFS='|' read -r args want; do
+        # shellcheck disable=SC2086
+        run_tool mint-advantage $args r.jsonl -o d.zst
+        expect_error 1 'r.jsonl:1: '
+        has "$stderr" "$want"
+        no_leftovers d.zst
+    done <<'END'
+--norm gdpo|no scores
+--norm gdpo --score number|sequences[0].scores is missing
+--norm dr-grpo|sampling.max_tokens is missing: give --max-tokens for the length norm
+--kl-penalty-coef 0.1|sequences[0].ref_logprobs is missing
+--teacher-coef 1|sequences[0].teacher_logprobs is missing
+END
+    mint-advantage -q --norm dr-grpo --max-tokens 10 r.jsonl -o d.zst
+    [ "$(advantages d.zst)" = '0.05 -0.05' ]
+    group g 1,2 1 -1 >neg.jsonl
+    run_tool mint-advantage --norm maxrl neg.jsonl -o e.zst
+    expect_error 1 'neg.jsonl:1: a reward of -1'
+}
+
+@test "bad records count nowhere, in both passes" {
+    (group a 1,2 1 0 && group b 1,2 5 -1 | sed 's/-0.5,-1.5/0.5,-1.5/' && group c 1,2 1 0 0) >r.jsonl
+    grep -v '"b"' r.jsonl >good.jsonl
+    for args in '--norm reinforce++' '--norm reinforce++-baseline --length-norm batch' '--length-norm batch'; do
+        # shellcheck disable=SC2086
+        run_tool mint-advantage --skip-bad $args r.jsonl -o a.zst -f
+        expect 3
+        # shellcheck disable=SC2086
+        mint-advantage -q $args good.jsonl -o b.zst -f
+        same a.zst b.zst
+    done
+}
+
+@test "distillation: from a teacher's logprobs, without a score" {
+    group g 1,2 1 1 | sed 's/,"reward":1//g; s/"stop_reason"/"teacher_logprobs":[-0.75,-0.5],"stop_reason"/g' >r.jsonl
+    run_tool mint-advantage --teacher-coef 2 --metrics m.jsonl --plain r.jsonl
+    expect 0
+    [ "$(jq -c .loss_fn_inputs.advantages.data <<<"$output" | sort -u)" = '[0,-0.5,2]' ]
+    [ "$(jq -c '[.teacher_kl, ."advantage/datums"]' m.jsonl)" = '[-0.375,2]' ]
+    has "$stderr" '2 sequences -> 2 datums'
+}
+
 @test "groups are lines: sizes differ, prompts and ids repeat" {
     (group g1 1,2 1 0 && group g2 1,2 1 1 0) | mint-advantage -q -o d.zst
     [ "$(advantages d.zst)" = '0.5 -0.5 0.333333 0.333333 -0.666667' ]
@@ -157,6 +287,10 @@ same_datums() {
     run_tool mint-advantage --drop-truncated --length-norm batch all.jsonl -o e.zst
     expect 0
     has "$stderr" 'dropped: 2 truncated'
+    run_tool mint-advantage --mask-truncated --length-norm batch r.jsonl -o f.zst
+    expect 0
+    has "$stderr" '2 datums; dropped: 1 masked; 1 hit the token limit'
+    [ "$(advantages f.zst)" = '0.125 -0.125' ]
 }
 
 @test "length norms; batch reads twice, from files and from a pipe" {
@@ -243,6 +377,9 @@ same_datums() {
     # rows in = rows out + rows dropped
     jq -e '."advantage/sequences" == ."advantage/datums" + ([to_entries[] | select(.key | startswith("advantage/dropped")) | .value] | add)' m.jsonl
     [ "$(jq '."advantage/datums"' m.jsonl)" -eq "$(zstd -dcq d.zst | wc -l)" ]
+    [ "$(jq -c '[."advantage/groups_mixed", ."advantage/groups_flat_good", ."advantage/groups_flat_bad", ."advantage/truncated", ."advantage/dropped_null"]' m.jsonl)" = '[2,1,1,1,1]' ]
+    group a 1 1 0 | sed 's/"stop_reason"/"ref_logprobs":[-1.5,-1],"stop_reason"/g' | mint-advantage -q --kl-penalty-coef 1 --clip 1 --metrics k.jsonl -o k.zst
+    [ "$(jq -c '[.kl_policy_base, ."advantage/clip_frac"]' k.jsonl)" = '[0.25,0.5]' ]
 }
 
 @test "a filter between the tools changes nothing" {

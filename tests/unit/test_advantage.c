@@ -21,7 +21,7 @@ static void near(double got, double want)
 static void expect_norm(enum mint_adv_norm norm, const double *r, size_t n, const double *want)
 {
     double a[16];
-    mint_advantages(norm, r, n, a);
+    mint_advantages(norm, MINT_ADV_EPS, 1, r, n, a);
     for (size_t i = 0; i < n; i++)
         near(a[i], want[i]);
 }
@@ -34,9 +34,35 @@ static void worked_numbers(void **state)
     expect_norm(MINT_ADV_MEAN, r, 4, (const double[]){.75, -.25, -.25, -.25});
     expect_norm(MINT_ADV_STD, r, 4, (const double[]){1.499997, -.499999, -.499999, -.499999});
     expect_norm(MINT_ADV_LOO, r, 4, (const double[]){1, -1. / 3, -1. / 3, -1. / 3});
+    expect_norm(MINT_ADV_DR_GRPO, r, 4, (const double[]){.75, -.25, -.25, -.25});
+    expect_norm(MINT_ADV_MAXRL, r, 4, (const double[]){3, -1, -1, -1});
+    expect_norm(MINT_ADV_REINFORCE, r, 4, r);
     expect_norm(MINT_ADV_NONE, r, 4, r);
     const double g[] = {.8, .6, .6};
     expect_norm(MINT_ADV_MEAN, g, 3, (const double[]){2. / 15, -1. / 15, -1. / 15});
+}
+
+/* The same rewards as other programs have them: eps and ddof are theirs. */
+static void deviations_of_the_field(void **state)
+{
+    (void)state;
+    static const struct {
+        double eps;
+        int ddof;
+        double first, others;
+    } rows[] = {
+        {1e-4, 1, 1.4997000600, -.4999000200}, {1e-6, 1, 1.4999970000, -.4999990000},
+        {1e-9, 1, 1.4999999970, -.4999999990}, {1e-8, 0, 1.7320507676, -.5773502559},
+        {1e-6, 0, 1.7320468076, -.5773489359},
+    };
+    for (size_t i = 0; i < MINT_ARRAY_LEN(rows); i++) {
+        double a[4];
+        mint_advantages(MINT_ADV_STD, rows[i].eps, rows[i].ddof, (const double[]){1, 0, 0, 0}, 4,
+                        a);
+        assert_true(fabs(a[0] - rows[i].first) < 1e-9);
+        for (size_t k = 1; k < 4; k++)
+            assert_true(fabs(a[k] - rows[i].others) < 1e-9);
+    }
 }
 
 static void sums_are_zero(void **state)
@@ -48,9 +74,11 @@ static void sums_are_zero(void **state)
         size_t n = 2 + (size_t)(rand() % 15);
         for (size_t i = 0; i < n; i++)
             r[i] = rand() % 2 ? rand() % 3 / 2.0 : rand() / (double)RAND_MAX;
-        for (int norm = MINT_ADV_MEAN; norm <= MINT_ADV_LOO; norm++) {
+        for (int norm = MINT_ADV_MEAN; norm <= MINT_ADV_GDPO; norm++) {
             double sum = 0;
-            mint_advantages((enum mint_adv_norm)norm, r, n, a);
+            if (norm == MINT_ADV_REINFORCE)
+                continue;
+            mint_advantages((enum mint_adv_norm)norm, MINT_ADV_EPS, 1, r, n, a);
             for (size_t i = 0; i < n; i++)
                 sum += a[i];
             assert_true(fabs(sum) < 1e-9);
@@ -70,8 +98,10 @@ static void equal_rewards_are_exactly_zero(void **state)
             double r[16], a[16];
             for (size_t i = 0; i < sizes[s]; i++)
                 r[i] = values[v];
-            for (int norm = MINT_ADV_MEAN; norm <= MINT_ADV_LOO; norm++) {
-                mint_advantages((enum mint_adv_norm)norm, r, sizes[s], a);
+            for (int norm = MINT_ADV_MEAN; norm <= MINT_ADV_GDPO; norm++) {
+                if (norm == MINT_ADV_REINFORCE)
+                    continue;
+                mint_advantages((enum mint_adv_norm)norm, 1e-9, (int)s % 2, r, sizes[s], a);
                 for (size_t i = 0; i < sizes[s]; i++)
                     assert_true(a[i] == 0);
             }
@@ -101,32 +131,50 @@ struct result {
     enum mint_adv_fate fate[16];
 };
 
-static struct result run(const struct mint_adv_opts *o, const char *text)
+/* One pass over text; writes if res->out is wanted. */
+static void walk(const struct mint_adv_opts *o, struct mint_adv_batch *batch, const char *text,
+                 struct result *res, bool write)
 {
-    struct result res = {.out = MINT_BUF_INIT};
     struct text_reader t;
     struct mint_err err = {0};
     struct mint_adv_writer w = MINT_ADV_WRITER_INIT;
     text_open(&t, text, false);
-    while ((res.rc = mint_reader_next(&t.r, &err)) == 1) {
+    while ((res->rc = mint_reader_next(&t.r, &err)) == 1) {
         struct mint_group g;
         struct mint_adv_seq seqs[16];
-        res.rc = mint_group_scan(&t.r, &g, &err);
-        if (res.rc == 0)
-            res.rc = mint_advantage_group(o, &t.r, &g, seqs, &res.stats, &err);
-        if (res.rc < 0)
+        res->rc = mint_group_scan(&t.r, &g, &err);
+        if (res->rc == 0)
+            res->rc = mint_advantage_group(o, batch, &t.r, &g, seqs, &res->stats, &err);
+        if (res->rc < 0)
             break;
         for (size_t i = 0; i < g.nseqs; i++)
-            res.fate[i] = seqs[i].fate;
-        mint_advantage_write(&w, o, &t.r, &g, seqs, 10, &res.out);
+            res->fate[i] = seqs[i].fate;
+        if (write)
+            mint_advantage_write(&w, o, batch, &t.r, &g, seqs, &res->out);
     }
-    snprintf(res.msg, sizeof(res.msg), "%s", err.msg);
+    snprintf(res->msg, sizeof(res->msg), "%s", err.msg);
+    mint_adv_writer_release(&w);
+    text_close(&t);
+}
+
+static struct result run(const struct mint_adv_opts *o, const char *text)
+{
+    struct result res = {.out = MINT_BUF_INIT};
+    struct mint_adv_batch batch = {0};
+    if (mint_adv_two_passes(o)) {
+        walk(o, &batch, text, &res, false);
+        assert_int_equal(res.out.len, 0);
+        batch.known = true;
+        res.stats = (struct mint_adv_stats){0};
+        if (res.rc < 0)
+            return res;
+    }
+    walk(o, &batch, text, &res, true);
     uint64_t all = 0;
     for (size_t i = 0; i < MINT_ADV_FATES; i++)
         all += res.stats.fate[i];
     assert_int_equal(all, res.stats.sequences); /* nothing is lost unreported */
-    mint_adv_writer_release(&w);
-    text_close(&t);
+    assert_int_equal(batch.tokens, res.stats.datum_tokens);
     return res;
 }
 
@@ -151,7 +199,8 @@ static size_t last_values(const struct mint_buf *b, const char *key, double *out
 #define S(r)    "{\"tokens\":[1,2],\"logprobs\":[-1,-2],\"reward\":" r "}"
 #define G(s)    "{\"id\":\"g\",\"prompt_tokens\":[9,8],\"sequences\":[" s "]}\n"
 
-static const struct mint_adv_opts defaults = {.max_staleness = -1, .overlong_factor = 1};
+static const struct mint_adv_opts defaults = {
+    .max_staleness = -1, .overlong_factor = 1, .eps = MINT_ADV_EPS, .ddof = 1};
 
 static void expect_advantages(const struct mint_adv_opts *o, const char *text, size_t n,
                               const double *want)
@@ -227,7 +276,7 @@ static void flat_groups(void **state)
     assert_int_equal(r.out.len, 0);
     mint_buf_release(&r.out);
     o.keep_flat = true;
-    for (o.norm = MINT_ADV_MEAN; o.norm <= MINT_ADV_LOO; o.norm++)
+    for (o.norm = MINT_ADV_MEAN; o.norm <= MINT_ADV_MAXRL; o.norm++)
         expect_advantages(&o, G(S("0.7") "," S("0.7") "," S("0.7")), 3, (const double[]){0, 0, 0});
     o.keep_flat = false;
     o.norm = MINT_ADV_NONE;
@@ -305,6 +354,12 @@ static void truncated_and_empty(void **state)
     expect_advantages(&o, G(S("1") "," CUT("0") "," S("0")), 2, (const double[]){.5, -.5});
     expect_advantages(&o, G(S("1") "," CUT("0")), 0, NULL);
     o = defaults;
+    o.mask_truncated = true; /* counts in the mean, and not in the tokens of the batch */
+    expect_advantages(&o, G(S("1") "," CUT("0") "," S("0")), 2, (const double[]){2. / 3, -1. / 3});
+    o.length = MINT_LEN_BATCH;
+    expect_advantages(&o, G(S("1") "," CUT("0")), 1, (const double[]){.25});
+    expect_advantages(&o, G(CUT("1") "," CUT("0")), 0, NULL);
+    o = defaults;
     expect_advantages(&o, G(S("1") "," NOTHING("0")), 1, (const double[]){.5});
 #undef CUT
 #undef LENGTH
@@ -350,8 +405,196 @@ static void length_norms(void **state)
     o.length = MINT_LEN_CONST;
     o.length_const = 8;
     expect_advantages(&o, text, 2, (const double[]){.0625, -.0625});
-    o.length = MINT_LEN_BATCH; /* run() says 10 tokens */
-    expect_advantages(&o, text, 2, (const double[]){.05, -.05});
+    o.length = MINT_LEN_BATCH; /* of 6 tokens */
+    expect_advantages(&o, text, 2, (const double[]){.5 / 6, -.5 / 6});
+    o.length = MINT_LEN_LIMIT;
+    o.max_tokens = 5;
+    expect_advantages(&o, text, 2, (const double[]){.1, -.1});
+    o.max_tokens = 0;
+    struct result r = run(&o, text);
+    assert_non_null(strstr(r.msg, "sampling.max_tokens is missing"));
+}
+
+/* Tokens, not sequences, are whitened: 1 four times and 0 twice have mean 2/3 and variance 4/15. */
+static void reinforce(void **state)
+{
+    (void)state;
+    const char *text = G("{\"tokens\":[1,2,3,4],\"logprobs\":[-1,-1,-1,-1],\"reward\":1}," S("0"));
+    struct mint_adv_opts o = defaults;
+    o.norm = MINT_ADV_REINFORCE;
+    o.eps = 0;
+    double s = sqrt(4. / 15);
+    expect_advantages(&o, text, 2, (const double[]){1. / 3 / s, -2. / 3 / s});
+    o.ddof = 0;
+    o.eps = 7. / 9; /* of the variance: 2/9 + 7/9 */
+    expect_advantages(&o, text, 2, (const double[]){1. / 3, -2. / 3});
+    o.norm = MINT_ADV_REINFORCE_BASE; /* .5 and -.5: the same after whitening */
+    expect_advantages(&o, text, 2, (const double[]){1. / 3, -2. / 3});
+    /* a batch of one value: nothing to whiten */
+    o.norm = MINT_ADV_REINFORCE;
+    o.eps = MINT_WHITEN_EPS;
+    expect_advantages(&o, G(S("0.7") "," S("0.7")) G(S("0.7")), 3, (const double[]){0, 0, 0});
+}
+
+#define SCORED(r, a, b)                                                   \
+    "{\"tokens\":[1,2],\"logprobs\":[-1,-2],\"reward\":" r ",\"scores\":" \
+    "{\"a\":" a ",\"b\":" b "}}"
+
+/* The sum of scores is 1 for both of the first group: GRPO would see nothing. */
+static void gdpo(void **state)
+{
+    (void)state;
+    const char *text = G(SCORED("1", "1", "0") "," SCORED("1", "0", "1") "," SCORED("2", "1", "1"));
+    struct mint_adv_opts o = defaults;
+    o.norm = MINT_ADV_GDPO;
+    o.eps = 0;
+    /* a: (1,0,1) -> (1,-2,1)/sqrt 3; b: (-2,1,1)/sqrt 3; sums (-1,-1,2)/sqrt 3, deviation 1 */
+    double s3 = sqrt(3);
+    expect_advantages(&o, text, 3, (const double[]){-1 / s3, -1 / s3, 2 / s3});
+    /* b counts twice: (-3,0,3)/sqrt 3, deviation sqrt 3 */
+    const struct mint_adv_score weights[] = {{"a", 1}, {"b", 2}};
+    o.scores = weights;
+    o.nscores = 2;
+    expect_advantages(&o, text, 3, (const double[]){-1, 0, 1});
+    o.nscores = 1;
+    expect_advantages(&o, G(SCORED("1", "1", "0") "," SCORED("2", "1", "1")), 0,
+                      NULL); /* flat in a */
+    struct result r = run(&o, G(S("1") "," S("0")));
+    assert_non_null(strstr(r.msg, "sequences[0].scores is missing"));
+    r = run(&o, G(SCORED("1", "null", "0") "," SCORED("2", "1", "1")));
+    assert_non_null(strstr(r.msg, "sequences[0].scores.a"));
+    o.nscores = 0;
+    r = run(&o, G(S("1") "," S("0")));
+    assert_non_null(strstr(r.msg, "no scores"));
+}
+
+static void maxrl_wants_rewards_from_0(void **state)
+{
+    (void)state;
+    struct mint_adv_opts o = defaults;
+    o.norm = MINT_ADV_MAXRL;
+    expect_advantages(&o, G(S("0") "," S("0")) G(S("1") "," S("0")), 2, (const double[]){1, -1});
+    struct result r = run(&o, G(S("-1") "," S("1")));
+    assert_non_null(strstr(r.msg, "a reward of -1"));
+}
+
+#define KL(q0, q1, f0, f1, r)                                                          \
+    "{\"tokens\":[1,2],\"logprobs\":[" q0 "," q1 "],\"ref_logprobs\":[" f0 "," f1 "]," \
+    "\"teacher_logprobs\":[" f0 "," f1 "],\"reward\":" r "}"
+
+/* Values at both positions of both Datums, after the zero of the prompt. */
+static void expect_tokens(const struct mint_adv_opts *o, const char *text, const double want[4])
+{
+    struct result r = run(o, text);
+    if (r.rc < 0)
+        fail_msg("%s", r.msg);
+    const char *p = r.out.data;
+    for (size_t i = 0; i < 4; i += 2) {
+        char *end;
+        p = strstr(p, ADV "0,");
+        assert_non_null(p);
+        near(strtod(p + strlen(ADV "0,"), &end), want[i]);
+        near(strtod(end + 1, &end), want[i + 1]);
+        p = end;
+    }
+    mint_buf_release(&r.out);
+}
+
+static void kl_in_the_advantages(void **state)
+{
+    (void)state;
+    /* q - f: 0.5 1 and -0.25 0.75, of mean 0.5 */
+    const char *text =
+        G(KL("-1", "-1", "-1.5", "-2", "1") "," KL("-1", "-1", "-0.75", "-1.75", "0"));
+    struct mint_adv_opts o = defaults;
+    o.kl_coef = 0.1;
+    expect_tokens(&o, text, (const double[]){.45, .4, -.475, -.575});
+    o.kl_discount = 0.5;
+    expect_tokens(&o, text, (const double[]){.4, .4, -.5125, -.575});
+    o.kl_discount = 0;
+    o.kl_centre = true;
+    expect_tokens(&o, text, (const double[]){.5, .45, -.425, -.525});
+    o.clip = 0.45;
+    expect_tokens(&o, text, (const double[]){.45, .45, -.425, -.45});
+    o = defaults;
+    o.teacher_coef = 2;
+    expect_tokens(&o, text, (const double[]){-.5, -1.5, 0, -2});
+    o = defaults;
+    o.kl_coef = 1;
+    struct result r = run(&o, G(S("1") "," S("0")));
+    assert_non_null(strstr(r.msg, "sequences[0].ref_logprobs is missing"));
+    assert_non_null(strstr(r.msg, "--as ref_logprobs"));
+}
+
+static void distillation_needs_no_reward(void **state)
+{
+    (void)state;
+#define T(lp, reward) "{\"tokens\":[1],\"logprobs\":[-1],\"teacher_logprobs\":[" lp "]" reward "}"
+    struct mint_adv_opts o = defaults;
+    o.teacher_coef = 1;
+    expect_advantages(&o, G(T("-3", "")) G(T("-0.5", "") "," T("-1", "")), 3,
+                      (const double[]){-2, .5, 0});
+    expect_advantages(&o, G(T("-3", ",\"reward\":0") "," T("-1", ",\"reward\":0")), 2,
+                      (const double[]){-2, 0});
+    expect_advantages(&o, G(T("-3", ",\"reward\":1") "," T("-1", ",\"reward\":null")), 1,
+                      (const double[]){-2}); /* left alone: no baseline, so 0, never the reward */
+    struct result r = run(&o, G(T("0.5", "")));
+    assert_non_null(strstr(r.msg, "a logprob is at most 0"));
+#undef T
+}
+
+static void clipping(void **state)
+{
+    (void)state;
+    struct mint_adv_opts o = defaults;
+    o.clip = 0.3;
+    o.length = MINT_LEN_CONST; /* after the clip */
+    o.length_const = 2;
+    expect_advantages(&o, G(S("1") "," S("0") "," S("0") "," S("0")), 4,
+                      (const double[]){.15, -.125, -.125, -.125});
+    struct result r = run(&o, G(S("1") "," S("0") "," S("0") "," S("0")));
+    assert_int_equal(r.stats.clipped, 2); /* tokens */
+    mint_buf_release(&r.out);
+}
+
+/* The others of the second group were filtered: no baseline is left, so no raw reward is sent. */
+static void left_alone(void **state)
+{
+    (void)state;
+    struct mint_adv_opts o = defaults;
+    for (o.norm = MINT_ADV_MEAN; o.norm <= MINT_ADV_MAXRL; o.norm++) {
+        o.keep_flat = o.norm % 2;
+        struct result r = run(&o, G(S("1") "," S("0") "," S("0")) G(S("1") "," S("null")));
+        assert_int_equal(r.stats.fate[MINT_ADV_KEPT], 3);
+        assert_int_equal(r.stats.fate[MINT_ADV_FEW], 1);
+        mint_buf_release(&r.out);
+    }
+}
+
+static void the_rule_is_in_meta(void **state)
+{
+    (void)state;
+    const char *text =
+        G(KL("-1", "-1", "-1.5", "-2", "1") "," KL("-1", "-1", "-0.75", "-1.75", "0"));
+    struct mint_adv_opts o = defaults;
+    o.norm = MINT_ADV_STD;
+    o.like = "trl";
+    o.eps = 1e-4;
+    struct result r = run(&o, text);
+    assert_non_null(strstr(r.out.data, ",\"norm\":\"std\",\"like\":\"trl\",\"eps\":0.0001,"
+                                       "\"ddof\":1}}"));
+    mint_buf_release(&r.out);
+    o = defaults;
+    o.kl_coef = 0.1;
+    o.kl_centre = true;
+    o.clip = 3;
+    o.length = MINT_LEN_BATCH;
+    r = run(&o, text);
+    assert_non_null(strstr(r.out.data, ",\"advantage\":0.475,\"divisor\":4,\"norm\":\"mean\","
+                                       "\"kl_penalty_coef\":0.1,\"kl_discount_factor\":0,"
+                                       "\"kl_center\":\"batch\",\"kl_mean\":0.5,\"clip\":3,"
+                                       "\"length_norm\":\"batch\"}}"));
+    mint_buf_release(&r.out);
 }
 
 static void sft(void **state)
@@ -430,6 +673,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(worked_numbers),
+        cmocka_unit_test(deviations_of_the_field),
         cmocka_unit_test(sums_are_zero),
         cmocka_unit_test(equal_rewards_are_exactly_zero),
         cmocka_unit_test(overlong),
@@ -444,6 +688,14 @@ int main(void)
         cmocka_unit_test(staleness),
         cmocka_unit_test(penalty_enters_the_reward),
         cmocka_unit_test(length_norms),
+        cmocka_unit_test(reinforce),
+        cmocka_unit_test(gdpo),
+        cmocka_unit_test(maxrl_wants_rewards_from_0),
+        cmocka_unit_test(kl_in_the_advantages),
+        cmocka_unit_test(distillation_needs_no_reward),
+        cmocka_unit_test(clipping),
+        cmocka_unit_test(left_alone),
+        cmocka_unit_test(the_rule_is_in_meta),
         cmocka_unit_test(sft),
         cmocka_unit_test(written_datums_read_back),
     };
