@@ -26,7 +26,7 @@
 #include "err.h"
 #include "safetensors.h" /* enum mint_dtype */
 
-#define MINT_BACKEND_ABI 1
+#define MINT_BACKEND_ABI 2
 #define MINT_KV_PAGE                                                            \
     64 /* positions a KV page; also the block in which attention walks the keys \
         */
@@ -79,6 +79,20 @@ struct mint_drawn {
     float
         logprob; /* log-softmax of the untempered logits over ALL rows of the head: the policy's */
     float behavior; /* of the distribution that was drawn from; temperature 0: 0 */
+};
+
+/*
+ * Gradients of the B of the head's LoRA, one a leaf: db f32[V,r] = scale * sum over rows first[i]
+ * .. first[i+1]-1, ascending, of dlogits^T u, u = act(A h). begin gives the device buffer of leaf i
+ * (any contents; NULL: failed), end takes it back complete; each is called for i = 0 .. n-1 in
+ * order, and few leaves are open at a time. Where an op fails, some that began do not end.
+ */
+struct mint_head_leaves {
+    int64_t n;
+    const int64_t *first; /* host, n + 1, not descending */
+    float *(*begin)(void *ctx, int64_t i, struct mint_err *err);
+    int (*end)(void *ctx, int64_t i, float *db, struct mint_err *err);
+    void *ctx;
 };
 
 struct mint_adam {
@@ -169,18 +183,13 @@ struct mint_ops {
     /* --- backward. "dy" inputs that feed products are rounded to act by the caller (cast) or by
      * the op before. */
     /* dh f32[T,H] = dlogits W + lora part, with dlogits = dlp[t] * (onehot(target) - softmax),
-     * rounded to act, chunk by chunk. lse: from logprob. dlora_u f32[T,r] (NULL without lora) =
-     * scale * dlogits B; db(f32[V,r]) is produced by head_lora_grad. */
+     * rounded to act, chunk by chunk. lse: from logprob. dlora_u f32[T,r] (NULL: not wanted) =
+     * scale * dlogits B. leaves: where the gradients of the LoRA's B go (NULL, or no LoRA: not
+     * wanted). */
     int (*head_backward)(struct mint_dev *d, float *dh, float *dlora_u, const float *dlp,
                          const float *lse, const void *h, const struct mint_weight *head,
                          const struct mint_lora *lora, const int32_t *target, int64_t T,
-                         struct mint_err *err);
-    /* db f32[V,r] = scale * sum over rows row0..row0+rows-1 of dlogits^T u, u = act(A h) recomputed
-     * or given (act[T,r]). */
-    int (*head_lora_grad)(struct mint_dev *d, float *db, const float *dlp, const float *lse,
-                          const void *h, const void *u, const struct mint_weight *head,
-                          const struct mint_lora *lora, const int32_t *target, int64_t row0,
-                          int64_t rows, struct mint_err *err);
+                         const struct mint_head_leaves *leaves, struct mint_err *err);
     /* dx f32[T,K] (row stride K) = (accumulate ? dx : 0) + dy W + du A; dy act[T,N] (row stride
      * lddy); du act[T,r] or NULL. The frozen part and the LoRA part each have their own
      * accumulator; they are added last. */

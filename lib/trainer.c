@@ -348,25 +348,48 @@ static int datum_loss(struct mint_trainer *t, const struct mint_pack *p, size_t 
     return 0;
 }
 
-/* LoRA of the head: one leaf a datum. */
-static int head_lora_grads(struct mint_trainer *t, const struct mint_pack *p,
-                           const struct mint_lora *lora, struct mint_err *err)
+/* Leaves of the head's B, for the op that makes them. */
+struct head_leaves {
+    struct mint_gradtree *tree;
+    size_t param;
+};
+
+static float *begin_leaf(void *ctx, int64_t i, struct mint_err *err)
+{
+    struct head_leaves *h = ctx;
+    (void)i;
+    return mint_gradtree_leaf(h->tree, h->param, err);
+}
+
+static int end_leaf(void *ctx, int64_t i, float *db, struct mint_err *err)
+{
+    struct head_leaves *h = ctx;
+    (void)i;
+    return mint_gradtree_push(h->tree, h->param, db, err);
+}
+
+/* dh and the head's LoRA, whose B and A have a leaf for each of the pack's. */
+static int head_backward(struct mint_trainer *t, const struct mint_pack *p, struct mint_err *err)
 {
     struct head_buffers *h = &t->head;
-    int64_t r = lora->rank, H = t->model->config.hidden;
-    size_t pa = (size_t)mint_adapter_param(t->adapter, 0, MINT_MOD_HEAD);
+    const struct mint_lora *lora = mint_adapter_lora(t->adapter, 0, MINT_MOD_HEAD);
+    int64_t r = lora ? lora->rank : 0, H = t->model->config.hidden;
+    size_t pa = lora ? (size_t)mint_adapter_param(t->adapter, 0, MINT_MOD_HEAD) : 0;
+    struct head_leaves ctx = {t->tree, pa + 1};
+    struct mint_head_leaves leaves = {p->nleaves, p->leaf_hrow, begin_leaf, end_leaf, &ctx};
+    MINT_TRY(t->ops->head_backward(t->dev, h->dh, lora ? h->du : NULL, h->dlp, h->lse, h->h,
+                                   t->model->head, lora, p->target, p->hn, lora ? &leaves : NULL,
+                                   err));
+    if (!lora)
+        return 0;
     MINT_TRY(t->ops->cast(t->dev, h->dua, h->du, p->hn * r, err));
     for (int64_t k = 0; k < p->nleaves; k++) {
         int64_t row0 = p->leaf_hrow[k], rows = p->leaf_hrow[k + 1] - row0;
         float *da = mint_gradtree_leaf(t->tree, pa, err);
-        float *db = mint_gradtree_leaf(t->tree, pa + 1, err);
-        if (!da || !db)
+        if (!da)
             return -1;
         MINT_TRY(t->ops->outer(t->dev, da, 1.0f, h->dua, r, r, h->h, H, H, row0, rows, err));
-        MINT_TRY(t->ops->head_lora_grad(t->dev, db, h->dlp, h->lse, h->h, NULL, t->model->head,
-                                        lora, p->target, row0, rows, err));
         MINT_TRY(mint_gradtree_push(t->tree, pa, da, err));
-        MINT_TRY(mint_gradtree_push(t->tree, pa + 1, db, err));
     }
     return 0;
 }
@@ -378,13 +401,9 @@ static int backward(struct mint_trainer *t, const struct mint_pack *p, const str
 {
     const struct mint_model_config *c = &t->model->config;
     struct head_buffers *h = &t->head;
-    const struct mint_lora *lora = mint_adapter_lora(t->adapter, 0, MINT_MOD_HEAD);
     size_t row_bytes = (size_t)c->hidden * sizeof(float);
     MINT_TRY(t->ops->upload(t->dev, h->dlp, t->host_dlp, (size_t)p->hn * sizeof(float), err));
-    MINT_TRY(t->ops->head_backward(t->dev, h->dh, lora ? h->du : NULL, h->dlp, h->lse, h->h,
-                                   t->model->head, lora, p->target, p->hn, err));
-    if (lora)
-        MINT_TRY(head_lora_grads(t, p, lora, err));
+    MINT_TRY(head_backward(t, p, err));
     MINT_TRY(t->ops->zero(t->dev, h->dx, (size_t)p->hn * row_bytes, err));
     MINT_TRY(t->ops->rmsnorm_backward(t->dev, h->dx, h->dh, h->x, t->model->norm, c->norm_eps,
                                       p->hn, c->hidden, err));

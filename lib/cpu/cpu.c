@@ -33,7 +33,6 @@ const struct mint_ops cpu_ops = {
     .logprob = cpu_logprob,
     .sample = cpu_sample,
     .head_backward = cpu_head_backward,
-    .head_lora_grad = cpu_head_lora_grad,
     .linear_dx = cpu_linear_dx,
     .lora_du = cpu_lora_du,
     .outer = cpu_outer,

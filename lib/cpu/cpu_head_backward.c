@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cpu_head_backward.c: gradients of the log-probabilities. The logits are made again, a group of
- * chunks at a time, and turned into their gradient; the products with it go on from group to group
- * in one accumulator, so the vocabulary is summed in ascending order however it is cut.
+ * chunks at a time, and turned into their gradient dy; all products with it go on from group to
+ * group in one accumulator, so the vocabulary is summed in ascending order however it is cut. The
+ * gradients of the LoRA's B sum over rows instead, a leaf's rows at a time; where a leaf does not
+ * fit, it is cut between pairs of its rows, and its sum waits in the leaf's buffer.
  */
+#include "cpu_gemm.h"
 #include "cpu_head.h"
 
 #include "../mem.h"
@@ -14,7 +17,16 @@
 #define GROUP        8 /* chunks whose gradient is in memory at once */
 #define SUPER_BLOCKS 4 /* blocks of rows at once */
 #define SUPER_ROWS   (SUPER_BLOCKS * HEAD_ROWS)
-#define DX_COLS      64 /* columns of dh an item */
+#define DX_COLS      64  /* columns of dh an item */
+#define MAX_PARTS    8   /* leaves at once: each has a buffer of the size of B */
+#define DB_ROWS      512 /* rows of a panel of dy: it stays in the L1 cache */
+
+/* Rows of a leaf among those at work. */
+struct part {
+    int64_t row, rows; /* row: from t0 on */
+    bool first, last;  /* the leaf begins, ends here */
+    float *db;
+};
 
 struct back {
     struct cpu_head head;
@@ -23,8 +35,14 @@ struct back {
     float *dh, *du;
     void *dy, *du_act;
     int64_t lddy;
-    int64_t t0, rows; /* the rows at work */
-    int64_t c0, c1;   /* the chunks at work */
+    int64_t t0, rows;                      /* the rows at work */
+    int64_t c0, c1;                        /* the chunks at work */
+    const struct mint_head_leaves *leaves; /* or NULL */
+    int64_t leaf;                          /* the first one that has not ended */
+    float *open;                           /* its buffer, if it has begun */
+    struct part part[MAX_PARTS];
+    int64_t nparts;
+    void *ut; /* u of the rows at work, transposed: act [rank][SUPER_ROWS] */
 };
 
 /* Rows t.. of a chunk: from logits to their gradient in act. */
@@ -49,7 +67,66 @@ static void gradient_item(void *ctx, int64_t item, int thread)
                     y + i * HEAD_LD, b->t0 + i0 + i, c, cols, b->dlp, b->lse, b->target);
 }
 
-/* Columns of dh, or, as the last item, all of du: on with the sum over the group's columns. */
+/* Columns v0..v0+cols-1 of a part: on with the sum over its rows; scaled when the leaf ends. */
+static void db_panel(const struct back *b, int thread, const struct part *p, int64_t v0,
+                     int64_t cols)
+{
+    const struct cpu_head *x = &b->head;
+    const struct cpu_dev *d = x->d;
+    const int64_t r = x->lora->rank;
+    float *sum = cpu_scratch(x->d, thread, (size_t)(r * CPU_PANEL) * sizeof *sum);
+    void *panel = cpu_panel_scratch(x->d, thread, (size_t)(DB_ROWS * CPU_PANEL) * sizeof *sum);
+    float *db = p->db + v0 * r;
+    struct cpu_product g = {.tiles = d->isa->tiles,
+                            .kind = d->base.act_bytes == 2 ? CPU_BB : CPU_FF,
+                            .lda = SUPER_ROWS,
+                            .rows = r,
+                            .p = panel,
+                            .cols = CPU_PANEL,
+                            .c = sum,
+                            .ldc = CPU_PANEL,
+                            .first = p->first};
+
+    for (int64_t v = 0; !p->first && v < CPU_PANEL; v++)
+        for (int64_t j = 0; j < r; j++)
+            sum[j * CPU_PANEL + v] = v < cols ? db[v * r + j] : 0.0f;
+    for (int64_t t = 0; t < p->rows; t += DB_ROWS) {
+        const void *dy = cpu_act_at(d, b->dy, (p->row + t) * b->lddy + v0 - b->c0 * HEAD_CHUNK);
+
+        g.depth = MINT_MIN(DB_ROWS, p->rows - t);
+        g.panel_elems = (size_t)(g.depth + g.depth % 2) * CPU_PANEL;
+        g.a = cpu_act_at(d, b->ut, p->row + t);
+        if (d->base.act_bytes == 2)
+            g.tiles->pack_pairs(panel, dy, (size_t)b->lddy, (size_t)g.depth, (int)cols);
+        else
+            cpu_pack_pairs_f32(panel, dy, (size_t)b->lddy, (size_t)g.depth, (int)cols);
+        cpu_multiply(&g);
+        g.first = false;
+    }
+    for (int64_t v = 0; v < cols; v++)
+        for (int64_t j = 0; j < r; j++) {
+            const float y = sum[j * CPU_PANEL + v];
+
+            db[v * r + j] = p->last ? x->lora->scale * y : y;
+        }
+}
+
+static void db_item(const struct back *b, int64_t item, int thread)
+{
+    const struct part *p = &b->part[item % b->nparts];
+    const int64_t v0 = (b->c0 + item / b->nparts) * HEAD_CHUNK;
+    const int64_t v1 = MINT_MIN(b->head.V, v0 + HEAD_CHUNK);
+
+    for (int64_t v = v0; p->rows && v < v1; v += CPU_PANEL)
+        db_panel(b, thread, p, v, MINT_MIN(CPU_PANEL, v1 - v));
+}
+
+static int64_t dh_items(const struct back *b)
+{
+    return (b->head.H + DX_COLS - 1) / DX_COLS;
+}
+
+/* Columns of dh, all of du, a chunk of a part's db: on with the sum over the group's columns. */
 static void sum_item(void *ctx, int64_t item, int thread)
 {
     const struct back *b = ctx;
@@ -60,10 +137,12 @@ static void sum_item(void *ctx, int64_t item, int thread)
     if (k0 < x->H)
         cpu_gemm_dx_cols(x->d, thread, b->dh + b->t0 * x->H + k0, (size_t)x->H, b->dy,
                          (size_t)b->lddy, b->rows, x->w, v0, v1, k0, k1, b->c0 == 0);
-    else
+    else if (item == dh_items(b))
         cpu_gemm_dx_cols(x->d, thread, b->du + b->t0 * x->lora->rank, (size_t)x->lora->rank, b->dy,
                          (size_t)b->lddy, b->rows, x->lora->b, v0, v1, 0, x->lora->rank,
                          b->c0 == 0);
+    else
+        db_item(b, item - dh_items(b) - 1, thread);
 }
 
 /* du *= scale, then dh += act(du) A. */
@@ -83,10 +162,90 @@ static void lora_item(void *ctx, int64_t item, int thread)
     x->d->isa->rows->axpy(b->dh + t0 * x->H, 1.0f, part, n * x->H);
 }
 
+/* How many rows from t0 on go together: no more than MAX_PARTS leaves, none cut inside a pair. */
+static int64_t rows_together(const struct back *b)
+{
+    const struct mint_head_leaves *l = b->leaves;
+    int64_t end = MINT_MIN(b->head.T, b->t0 + SUPER_ROWS);
+
+    if (!l)
+        return end - b->t0;
+    if (b->leaf + MAX_PARTS < l->n)
+        end = MINT_MIN(end, l->first[b->leaf + MAX_PARTS]);
+    for (int64_t i = b->leaf; i < l->n && l->first[i] < end; i++)
+        if (end < l->first[i + 1])
+            end -= (end - l->first[i]) % 2;
+    return end - b->t0;
+}
+
+/* The leaves of the rows at work; those without rows are 0. */
+static int begin_parts(struct back *b, struct mint_err *err)
+{
+    const struct mint_head_leaves *l = b->leaves;
+    const int64_t end = b->t0 + b->rows, r = b->head.lora->rank;
+
+    b->nparts = 0;
+    for (int64_t i = b->leaf; i < l->n && b->nparts < MAX_PARTS; i++) {
+        const int64_t from = MINT_MAX(l->first[i], b->t0), to = MINT_MIN(l->first[i + 1], end);
+        struct part p = {from - b->t0, to - from, !b->open, l->first[i + 1] <= end, b->open};
+
+        if (to < from || (to == from && !p.last))
+            break;
+        if (p.first)
+            p.db = l->begin(l->ctx, i, err);
+        if (!p.db)
+            return -1;
+        if (l->first[i] == l->first[i + 1])
+            memset(p.db, 0, (size_t)(b->head.V * r) * sizeof *p.db);
+        b->part[b->nparts++] = p;
+        b->open = p.last ? NULL : p.db;
+    }
+    for (int64_t j = 0; j < r; j++)
+        for (int64_t t = 0; t < b->rows; t++)
+            memcpy(cpu_act_at(b->head.d, b->ut, j * SUPER_ROWS + t),
+                   cpu_act_at(b->head.d, b->head.u, (b->t0 + t) * r + j),
+                   b->head.d->base.act_bytes);
+    return 0;
+}
+
+static int end_parts(struct back *b, struct mint_err *err)
+{
+    for (int64_t i = 0; i < b->nparts; i++)
+        if (b->part[i].last && b->leaves->end(b->leaves->ctx, b->leaf++, b->part[i].db, err) != 0)
+            return -1;
+    return 0;
+}
+
+static void all_groups(struct back *b)
+{
+    struct cpu_dev *d = b->head.d;
+    const int64_t lora = b->head.lora ? 1 : 0;
+
+    for (b->c0 = 0; b->rows && b->c0 < b->head.chunks; b->c0 += GROUP) {
+        b->c1 = MINT_MIN(b->head.chunks, b->c0 + GROUP);
+        cpu_parallel(d, cpu_head_blocks(b->rows) * (b->c1 - b->c0), gradient_item, b);
+        cpu_parallel(d, dh_items(b) + lora + b->nparts * (b->c1 - b->c0), sum_item, b);
+    }
+}
+
+static int all_rows(struct back *b, struct mint_err *err)
+{
+    while (b->t0 < b->head.T || (b->leaves && b->leaf < b->leaves->n)) {
+        b->rows = rows_together(b);
+        if (b->leaves)
+            MINT_TRY(begin_parts(b, err));
+        all_groups(b);
+        if (b->leaves)
+            MINT_TRY(end_parts(b, err));
+        b->t0 += b->rows;
+    }
+    return 0;
+}
+
 int cpu_head_backward(struct mint_dev *dev, float *dh, float *dlora_u, const float *dlp,
                       const float *lse, const void *h, const struct mint_weight *head,
                       const struct mint_lora *lora, const int32_t *target, int64_t T,
-                      struct mint_err *err)
+                      const struct mint_head_leaves *leaves, struct mint_err *err)
 {
     struct cpu_dev *d = cpu_dev(dev);
     struct back b = {.dlp = dlp,
@@ -96,160 +255,26 @@ int cpu_head_backward(struct mint_dev *dev, float *dh, float *dlora_u, const flo
                      .du = dlora_u,
                      .lddy = GROUP * HEAD_CHUNK + 64};
     float *own_du = NULL;
+    int rc;
 
-    (void)err;
-    if (T < 1)
-        return 0;
     cpu_head_begin(&b.head, d, h, NULL, head, lora, T);
     if (b.head.lora) {
         const size_t n = (size_t)(T * lora->rank);
 
+        b.leaves = leaves;
         if (!b.du)
-            b.du = own_du = mint_xmalloc(n * sizeof *own_du);
-        b.du_act = mint_xmalloc(n * dev->act_bytes);
+            b.du = own_du = mint_xcalloc(n + 1, sizeof *own_du);
+        b.du_act = mint_xcalloc(n + 1, dev->act_bytes);
+        b.ut = mint_xcalloc((size_t)lora->rank * SUPER_ROWS, dev->act_bytes);
     }
-    b.dy = mint_xmalloc((size_t)(MINT_MIN(T, SUPER_ROWS) * b.lddy) * dev->act_bytes);
-    for (b.t0 = 0; b.t0 < T; b.t0 += SUPER_ROWS) {
-        b.rows = MINT_MIN(SUPER_ROWS, T - b.t0);
-        for (b.c0 = 0; b.c0 < b.head.chunks; b.c0 += GROUP) {
-            b.c1 = MINT_MIN(b.head.chunks, b.c0 + GROUP);
-            cpu_parallel(d, cpu_head_blocks(b.rows) * (b.c1 - b.c0), gradient_item, &b);
-            cpu_parallel(d, (b.head.H + DX_COLS - 1) / DX_COLS + (b.head.lora ? 1 : 0), sum_item,
-                         &b);
-        }
-    }
-    if (b.head.lora)
+    b.dy = mint_xcalloc((size_t)(MINT_MIN(T, SUPER_ROWS) * b.lddy) + 1, dev->act_bytes);
+    rc = all_rows(&b, err);
+    if (rc == 0 && b.head.lora)
         cpu_parallel(d, cpu_head_blocks(T), lora_item, &b);
     free(b.dy);
+    free(b.ut);
     free(b.du_act);
     free(own_du);
     cpu_head_end(&b.head);
-    return 0;
-}
-
-/* --- the gradient of the LoRA's B: db[v,:] = scale * sum over rows of dlogits[t,v] u[t,:]. */
-
-struct lora_grad {
-    struct cpu_head head; /* from row row0 on */
-    const float *dlp, *lse;
-    const int32_t *target;
-    void *panels; /* u as panels of 32 columns [pairs][32][2] */
-    int64_t panel_elems;
-    float *db;
-};
-
-/* u[T, rank] to panels: pairs of rows, zero behind the last row and column (from calloc). */
-static void pack_u(const struct cpu_head *x, char *panels, int64_t panel_elems)
-{
-    const size_t act = x->d->base.act_bytes;
-    const int64_t r = x->lora->rank;
-
-    for (int64_t t = 0; t < x->T; t++)
-        for (int64_t j = 0; j < r; j++) {
-            const int64_t at =
-                j / CPU_PANEL * panel_elems + t / 2 * 2 * CPU_PANEL + j % CPU_PANEL * 2 + t % 2;
-
-            memcpy(panels + (size_t)at * act, cpu_act_at(x->d, x->u, t * r + j), act);
-        }
-}
-
-/* [n][ld] act to [cols][HEAD_ROWS], n made even with zeros. Blocks of 16 keep both sides in cache.
- */
-static void transpose(const struct cpu_dev *d, void *out, const void *in, int64_t n, int64_t cols)
-{
-    for (int64_t j0 = 0; j0 < cols; j0 += 16)
-        for (int64_t i = 0; i < n; i++)
-            for (int64_t j = j0; j < MINT_MIN(cols, j0 + 16); j++)
-                if (d->base.act_bytes == 2)
-                    ((cpu_bf16 *)out)[j * HEAD_ROWS + i] = ((const cpu_bf16 *)in)[i * HEAD_LD + j];
-                else
-                    ((float *)out)[j * HEAD_ROWS + i] = ((const float *)in)[i * HEAD_LD + j];
-    for (int64_t j = 0; n % 2 && j < cols; j++)
-        memset(cpu_act_at(d, out, j * HEAD_ROWS + n), 0, d->base.act_bytes);
-}
-
-/* sum[cols][padded rank] goes on over the rows of a block. */
-static void add_block(const struct lora_grad *g, float *sum, int64_t padded, const void *turned,
-                      int64_t t0, int64_t n, int64_t cols)
-{
-    const struct cpu_dev *d = g->head.d;
-    const struct cpu_tiles *tiles = d->isa->tiles;
-    const size_t pairs = (size_t)(n + 1) / 2;
-
-    for (int64_t k = 0; k < padded; k += CPU_PANEL) {
-        const void *p = cpu_act_at(d, g->panels, k / CPU_PANEL * g->panel_elems + t0 * CPU_PANEL);
-
-        for (int64_t v = 0; v < cols; v += CPU_TILE_ROWS) {
-            const int rows = (int)MINT_MIN(CPU_TILE_ROWS, cols - v);
-            const void *a = cpu_act_at(d, turned, v * HEAD_ROWS);
-            float *c = sum + v * padded + k;
-
-            if (d->base.act_bytes == 2)
-                tiles->bb(a, HEAD_ROWS, rows, p, pairs, c, (size_t)padded, t0 == 0, NULL, 0);
-            else
-                tiles->ff(a, HEAD_ROWS, rows, p, pairs, c, (size_t)padded, t0 == 0, NULL, 0);
-        }
-    }
-}
-
-static void lora_grad_item(void *ctx, int64_t c, int thread)
-{
-    const struct lora_grad *g = ctx;
-    const struct cpu_head *x = &g->head;
-    const int64_t r = x->lora->rank, padded = (r + CPU_PANEL - 1) / CPU_PANEL * CPU_PANEL;
-    const size_t block = (size_t)HEAD_ROWS * HEAD_LD * sizeof(float);
-    char *at = cpu_scratch(x->d, thread,
-                           cpu_head_scratch_bytes() + 2 * block +
-                               (size_t)(HEAD_CHUNK * padded) * sizeof(float));
-    float *y = (float *)(void *)at;
-    char *dy = at + cpu_head_scratch_bytes(), *turned = dy + block;
-    float *sum = (float *)(void *)(turned + block);
-    int64_t cols = 0;
-
-    for (int64_t t0 = 0; t0 < x->T; t0 += HEAD_ROWS) {
-        const int64_t n = MINT_MIN(HEAD_ROWS, x->T - t0);
-
-        cols = cpu_head_logits(x, thread, y, t0, n, c);
-        for (int64_t i = 0; i < n; i++)
-            to_gradient(x, cpu_act_at(x->d, dy, i * HEAD_LD), y + i * HEAD_LD, t0 + i, c, cols,
-                        g->dlp, g->lse, g->target);
-        transpose(x->d, turned, dy, n, cols);
-        add_block(g, sum, padded, turned, t0, n, cols);
-    }
-    for (int64_t v = 0; v < cols; v++)
-        for (int64_t j = 0; j < r; j++)
-            g->db[(c * HEAD_CHUNK + v) * r + j] = x->lora->scale * sum[v * padded + j];
-}
-
-int cpu_head_lora_grad(struct mint_dev *dev, float *db, const float *dlp, const float *lse,
-                       const void *h, const void *u, const struct mint_weight *head,
-                       const struct mint_lora *lora, const int32_t *target, int64_t row0,
-                       int64_t rows, struct mint_err *err)
-{
-    struct cpu_dev *d = cpu_dev(dev);
-    const int64_t r = lora->rank, panels = (r + CPU_PANEL - 1) / CPU_PANEL;
-    struct lora_grad g = {.dlp = dlp + row0,
-                          .lse = lse + row0,
-                          .target = target + row0,
-                          .db = db,
-                          .panel_elems = (rows + rows % 2) * CPU_PANEL};
-
-    (void)err;
-    if (rows < 1) {
-        memset(db, 0, (size_t)(head->N * r) * sizeof *db);
-        return 0;
-    }
-    cpu_head_begin(&g.head, d, cpu_act_at(d, h, row0 * head->K),
-                   u ? cpu_act_at(d, u, row0 * r) : NULL, head, lora, rows);
-    g.panels = cpu_big_alloc((size_t)(panels * g.panel_elems) * dev->act_bytes);
-    if (!g.panels) {
-        cpu_head_end(&g.head);
-        return mint_fail(err, MINT_ENOMEM, "no memory for %lld rows of the head's LoRA gradient",
-                         (long long)rows);
-    }
-    pack_u(&g.head, g.panels, g.panel_elems);
-    cpu_parallel(d, g.head.chunks, lora_grad_item, &g);
-    cpu_big_free(g.panels);
-    cpu_head_end(&g.head);
-    return 0;
+    return rc;
 }

@@ -56,11 +56,7 @@ int cpu_sample(struct mint_dev *d, struct mint_drawn *out, const float *logits, 
 int cpu_head_backward(struct mint_dev *d, float *dh, float *dlora_u, const float *dlp,
                       const float *lse, const void *h, const struct mint_weight *head,
                       const struct mint_lora *lora, const int32_t *target, int64_t T,
-                      struct mint_err *err);
-int cpu_head_lora_grad(struct mint_dev *d, float *db, const float *dlp, const float *lse,
-                       const void *h, const void *u, const struct mint_weight *head,
-                       const struct mint_lora *lora, const int32_t *target, int64_t row0,
-                       int64_t rows, struct mint_err *err);
+                      const struct mint_head_leaves *leaves, struct mint_err *err);
 int cpu_linear_dx(struct mint_dev *d, float *dx, bool accumulate, const void *dy, int64_t lddy,
                   const struct mint_weight *w, const struct mint_lora *lora, const void *du,
                   int64_t T, struct mint_err *err);
