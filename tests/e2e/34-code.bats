@@ -85,7 +85,7 @@ open("connected", "w").write("x")' 3>&- &
             gsub("\\{OUTSIDE_DIR\\}"; $d) | gsub("\\{CANARY_FILE\\}"; $f) | gsub("\\{PORT\\}"; $p))}]}' \
         "$MINT_ROOT/tests/data/code/hostile.jsonl" >h.jsonl
     local start=$SECONDS peak=0 rss
-    MINT_CANARY=$secret mint-score code -j 8 --cpu-time 1 --wall-time 4 --read-only "$PWD/mark" h.jsonl \
+    MINT_CANARY=$secret mint-score code -j 16 --cpu-time 1 --wall-time 4 --read-only "$PWD/mark" h.jsonl \
         -o s.zst 2>err 3>&- &
     local grader=$!
     while rss=$(awk '/^VmRSS/ { print $2 }' "/proc/$grader/status" 2>/dev/null) && [ -n "$rss" ]; do
@@ -93,7 +93,7 @@ open("connected", "w").write("x")' 3>&- &
         sleep 0.2
     done
     wait "$grader" || fail "status $?: $(cat err)"
-    # each of 33 solutions has two tests of at most 4 seconds, and 8 run at a time
+    # each of 33 solutions has two tests of at most 4 seconds, and 16 run at a time
     [ $((SECONDS - start)) -lt 60 ] || fail "took $((SECONDS - start)) seconds"
     [ "$peak" -lt 500000 ] || fail "the grader had $peak KiB"
     gone "$PWD/mark"
@@ -206,14 +206,14 @@ END
 }
 
 @test "the same bytes with any number of jobs" {
-    for i in $(seq 12); do
+    for i in $(seq 5); do
         one "{\"tests\":[{\"input\":\"$i\",\"output\":\"$i\"},\"assert f($i) == 3\"]}" $'def f(x): return {x, 1, "a"}\nprint(input())' \
             'raise ValueError(object(), {"b", "a", "c"})' 'import os; os.kill(os.getpid(), 9)' ''
     done >r.jsonl
     mint-score code -j 1 r.jsonl --plain >a
     mint-score code -j 7 r.jsonl --plain >b
     same a b
-    [ "$(wc -l <a)" -eq 12 ]
+    [ "$(wc -l <a)" -eq 5 ]
     has "$(head -n 1 a)" '"signal":9'
 }
 
