@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for libFuzzer: gives every file of the corpus folders to the target, so that what was once found stays
- * found. Each folder is one TAP test; a crash ends the program, and the line before it names the input. */
+/* Stands in for libFuzzer: gives every file of the corpus folders to the target, so that what was
+ * once found stays found. Each folder is one TAP test; a crash ends the program, and the line
+ * before it names the input. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -272,9 +272,9 @@ static void test_help(void **state)
     assert_has(got.out, "  -g, --group-size N                answers per prompt [4]\n");
     assert_has(got.out, "      --norm none|std|loo           of the advantages [std]\n");
     assert_has(got.out, "  -k, --[no-]keep-flat              keep flat groups [on]\n");
-    assert_has(
-        got.out,
-        "      --limit N                     stop after N\n"); /* 0 is outside of its range: unset */
+    assert_has(got.out,
+               "      --limit N                     stop after N\n"); /* 0 is outside of its range:
+                                                                         unset */
     assert_has(got.out, "  -T, --threads N ");
     assert_null(strstr(got.out, "flat when all"));
     assert_string_equal(got.err, "");
