@@ -103,7 +103,7 @@ static const struct mint_opt table[] = {
                "shell command that answers a JSON line for each JSON line it reads"),
     MINT_O_FLOAT(0, "timeout", "SECONDS", struct opts, timeout, 0.01, 1e6,
                  "give up waiting for an answer then; of judge 120"),
-    MINT_O_INT('j', "jobs", "N", struct opts, jobs, 1, 1024,
+    MINT_O_INT('j', "jobs", "N", struct opts, jobs, 1, 256,
                "run so many at a time; of judge 8 for a server, 32 for a local model"),
     MINT_O_INT(0, "retries", "N", struct opts, retries, 0, 1000,
                "ask again so often after a failure; of judge 4"),

@@ -205,6 +205,13 @@ of() {
     [ "$(of s.zst '.sequences[0].scores')" = '{"format":1,"opinion":0.5}' ]
 }
 
+@test "other scorers do not pay for the judge: no libcurl is linked" {
+    command -v ldd >/dev/null || skip "no ldd"
+    ldd "$MINT_BIN/mint-score" >libs.txt || skip "linked statically"
+    lacks "$(cat libs.txt)" libcurl
+    lacks "$(cat libs.txt)" libssl
+}
+
 @test "wrong use" {
     run_tool mint-score judge r.jsonl -o s.zst
     expect_error 2 '--judge-model DIR or --judge-url URL'
