@@ -262,6 +262,15 @@ static int maxrl_can(const double *r, size_t n, struct mint_err *err)
     return 0;
 }
 
+static bool scored(const struct mint_group *g)
+{
+    for (size_t i = 0; i < g->nseqs; i++) {
+        if (g->seqs[i].has_reward)
+            return true;
+    }
+    return false;
+}
+
 static void count_flatness(const double *r, size_t n, bool flat, struct mint_adv_stats *s)
 {
     if (n == 0)
@@ -285,7 +294,7 @@ static int judge_group(const struct mint_adv_opts *o, struct mint_reader *reader
     } else if (o->norm == MINT_ADV_MAXRL && maxrl_can(r, n, err) < 0) {
         return -1;
     }
-    count_flatness(r, n, flat, s);
+    count_flatness(r, scored(g) ? n : 0, flat, s);
     if (n < (has_baseline(o->norm) && !teacher ? 2 : 1)) {
         s->few_groups++;
         whole_group(g, out, MINT_ADV_FEW);

@@ -8,7 +8,8 @@
  *
  * (Tinker cookbook, rl/metrics.py; primes are the tokens that follow, g the discount; g = 0 leaves
  * the token's own term.) Then REINFORCE++ whitens: (A - M) / sqrt(V + eps), over all tokens of the
- * batch; GDPO has whitened before, over sequences: (A - M) / (sqrt(V) + eps). Then the clip.
+ * batch; GDPO has scaled before, by the deviation over sequences: A / (sqrt(V) + eps). Their mean
+ * is 0 but for rounding, which must not move what is exactly 0. Then the clip.
  *
  * In the first pass only moments are collected: in double, by Welford's update, in which equal
  * values have a deviation of exactly 0.
@@ -161,8 +162,7 @@ int mint_advantage_tokens(const struct mint_adv_opts *o, struct mint_adv_batch *
         if (seq->fate != MINT_ADV_KEPT)
             continue;
         if (o->norm == MINT_ADV_GDPO && batch->known)
-            seq->advantage = (seq->advantage - batch->values.mean) /
-                             (sqrt(mint_adv_moments_var(&batch->values, o->ddof)) + o->eps);
+            seq->advantage /= sqrt(mint_adv_moments_var(&batch->values, o->ddof)) + o->eps;
         if (add_terms(o, batch, r, &g->seqs[k], seq, err) < 0)
             return -1;
         if (whitens_tokens(o) && batch->known) {

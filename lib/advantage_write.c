@@ -167,10 +167,10 @@ static void put_rule(struct mint_buf *b, const struct mint_adv_opts *o,
         put_number(b, "eps", o->eps);
         put_number(b, "ddof", o->ddof);
     }
-    if (reinforce || o->norm == MINT_ADV_GDPO) {
+    if (reinforce)
         put_number(b, "batch_mean", batch->values.mean);
+    if (reinforce || o->norm == MINT_ADV_GDPO)
         put_number(b, "batch_std", sqrt(mint_adv_moments_var(&batch->values, o->ddof)));
-    }
     for (size_t i = 0; i < o->nscores; i++) {
         mint_buf_adds(b, i ? "," : ",\"score_weights\":{");
         mint_json_put_str(b, o->scores[i].name);

@@ -140,14 +140,15 @@ static int set_length_norm(struct mint_adv_opts *a, const char *how, struct mint
     return 0;
 }
 
-/* NAME[=W] of each --score, kept for the life of the process. */
-static int set_scores(const struct opts *o, struct mint_adv_opts *a, struct mint_err *err)
+/* NAME[=W] of each --score. */
+static int set_scores(const struct opts *o, struct mint_arena *arena, struct mint_adv_opts *a,
+                      struct mint_err *err)
 {
-    struct mint_adv_score *scores = mint_xcalloc(o->scores.n + 1, sizeof(*scores));
+    struct mint_adv_score *scores = mint_arena_alloc(arena, (o->scores.n + 1) * sizeof(*scores));
     for (size_t i = 0; i < o->scores.n; i++) {
         const char *arg = o->scores.v[i], *eq = strrchr(arg, '=');
         size_t len = eq ? (size_t)(eq - arg) : strlen(arg);
-        scores[i] = (struct mint_adv_score){mint_xasprintf("%.*s", (int)len, arg), 1};
+        scores[i] = (struct mint_adv_score){mint_arena_strndup(arena, arg, len), 1};
         if (len == 0 || (eq && (!mint_num_arg_double(eq + 1, &scores[i].weight) ||
                                 !isfinite(scores[i].weight))))
             return mint_usage(err, "--score must be NAME or NAME=WEIGHT, not '%s'", arg);
@@ -216,7 +217,8 @@ static int check(const struct opts *o, const struct mint_adv_opts *a, struct min
     return 0;
 }
 
-static int settle(const struct opts *o, struct mint_adv_opts *a, struct mint_err *err)
+static int settle(const struct opts *o, struct mint_arena *arena, struct mint_adv_opts *a,
+                  struct mint_err *err)
 {
     *a = (struct mint_adv_opts){
         .clip = mint_cli_given("clip") ? o->clip : 0,
@@ -237,7 +239,7 @@ static int settle(const struct opts *o, struct mint_adv_opts *a, struct mint_err
     set_rule(o, a);
     bool dr_grpo = a->norm == MINT_ADV_DR_GRPO && !mint_cli_given("length-norm");
     if (set_length_norm(a, dr_grpo ? "max-tokens" : o->length_norm, err) < 0 ||
-        set_scores(o, a, err) < 0)
+        set_scores(o, arena, a, err) < 0)
         return -1;
     return check(o, a, err);
 }
@@ -320,6 +322,7 @@ static void again_close(struct again *g)
 /* --- the work */
 struct job {
     struct mint_adv_opts adv;
+    struct mint_arena arena; /* of adv */
     struct mint_adv_stats stats;
     struct mint_reader in;
     struct mint_out *out;
@@ -484,7 +487,7 @@ static int run(const struct opts *o, struct job *j, struct mint_err *err)
 {
     const struct mint_strs *files = &o->common.operands;
     double start = mint_now();
-    if (settle(o, &j->adv, err) < 0)
+    if (settle(o, &j->arena, &j->adv, err) < 0)
         return -1;
     unsigned flags =
         (o->common.plain ? MINT_OUT_PLAIN : 0) | (o->common.force ? MINT_OUT_FORCE : 0);
@@ -525,5 +528,6 @@ int main(int argc, char **argv)
     struct mint_err err = {0};
     mint_cli_begin(&tool, argc, argv, &o);
     int rc = run(&o, &job, &err);
+    mint_arena_release(&job.arena);
     return mint_cli_end(rc, &err, job.in.skipped);
 }

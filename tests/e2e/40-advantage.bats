@@ -207,7 +207,7 @@ END
     expect 0
     [ "$(jq -c .loss_fn_inputs.advantages.data <<<"$output" | sort -u)" = '[0,-0.5,2]' ]
     [ "$(jq -c '[.teacher_kl, ."advantage/datums"]' m.jsonl)" = '[-0.375,2]' ]
-    has "$stderr" '2 sequences -> 2 datums'
+    has "$stderr" '1 groups (0 mixed, 0 flat good, 0 flat bad), 2 sequences -> 2 datums'
 }
 
 @test "groups are lines: sizes differ, prompts and ids repeat" {
@@ -218,16 +218,22 @@ END
 }
 
 @test "equal rewards of 0.7 are exactly flat, with every norm" {
-    group g 1,2 0.7 0.7 0.7 0.7 0.7 0.7 0.7 0.7 >r.jsonl
-    for n in mean std loo; do
+    group g 1,2 0.7 0.7 0.7 0.7 0.7 0.7 0.7 0.7 | sed 's/"reward"/"scores":{"a":0.7,"b":0.1},&/g' >r.jsonl
+    for n in mean std 'std --eps 1e-9' loo dr-grpo maxrl gdpo; do
+        # shellcheck disable=SC2086
         mint-advantage -q --keep-flat --norm $n r.jsonl -o d.zst -f
         [ "$(advantages d.zst)" = '0 0 0 0 0 0 0 0' ]
+        # shellcheck disable=SC2086
         run_tool mint-advantage --norm $n r.jsonl -o e.zst -f
         expect 0
         has "$stderr" 'dropped: 8 flat'
         has "$stderr" 'no datums'
         [ "$(zstd -dcq e.zst | wc -c)" -eq 0 ]
     done
+    # beside a mixed group too, whose sums do not add up to exactly 0
+    (cat r.jsonl && group h 1,2 0.1 0.7 0.3 | sed 's/"reward":\(0..\)/"scores":{"a":\1,"b":0.1},&/g') >two.jsonl
+    mint-advantage -q --keep-flat --norm gdpo two.jsonl -o t.zst
+    [ "$(zstd -dcq t.zst | jq -c 'select(.meta.group == "g") | [.meta.advantage, .loss_fn_inputs.advantages.data[]]' | sort -u)" = '[0,0,0,0]' ]
 }
 
 @test "null rewards are left out of the mean and counted; missing ones are an error" {
