@@ -296,7 +296,7 @@ static int done_request(void *ctx, struct mint_request *r, struct mint_err *err)
 static void take_mean(const struct local *l, const struct mint_response *v,
                       struct mint_judge_question *q)
 {
-    double lp[SCORES_MAX], top = -INFINITY, sum = 0, mean = 0;
+    double lp[SCORES_MAX], top = (double)-INFINITY, sum = 0, mean = 0;
     for (size_t i = 0; i < l->nscores; i++) {
         lp[i] = 0;
         for (int64_t k = (int64_t)l->shared; k < v[i].n; k++)

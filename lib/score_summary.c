@@ -142,7 +142,7 @@ void mint_summary_add(struct mint_summary *m, const struct mint_scoring *c,
     double sum = 0;
     for (size_t i = 0; i < s->group.nseqs; i++) {
         const struct mint_sequence *q = &s->group.seqs[i];
-        double r, len = (double)q->n;
+        double r, len = (double)(q->tokens_raw.p ? q->n : q->text_len);
         m->sequences++;
         m->tokens += q->n;
         m->length_stops += !q->stop;

@@ -160,6 +160,14 @@ of() {
     [ "$(grep -c '^+' judge/log)" -eq 10 ] # the two equal ones are not asked about
 }
 
+@test "pairwise: a judge who likes length shows in the summary" {
+    serve longer
+    { group a x xxx xx xxxxx; group b yy y yyy; } >r.jsonl
+    mint-score judge --judge-url "$url" --mode pairwise --summary --metrics m.jsonl r.jsonl >t.txt
+    grep -q '^length corr' t.txt
+    jq -e '."reward/length_corr" > 0.8' m.jsonl
+}
+
 @test "pairwise: a judge who likes the first place gives nobody a point" {
     serve always-A
     group a 'x' 'xxx' >r.jsonl
