@@ -144,7 +144,7 @@ answer() {
     expect 0
     run_tool mint-score cmd --command ./prog --jobs 7 g.jsonl -o seven.zst
     expect 0
-    [ "$(zstd -dcq one.zst | jq -c '.sequences[0].reward' | paste -sd+ | bc)" = 19900 ]
+    [ "$(zstd -dcq one.zst | jq -s 'map(.sequences[0].reward) | add')" = 19900 ]
     diff <(zstd -dcq one.zst | jq -c '[.id,[.sequences[].reward]]') <(zstd -dcq seven.zst | jq -c '[.id,[.sequences[].reward]]')
     zstd -dcq one.zst | grep -qF '"detail":{"cmd":{"score":0,"why":"\u00e9"}}'
 }
