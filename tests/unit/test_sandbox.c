@@ -128,10 +128,10 @@ static void memory_of_all(void **state)
 {
     struct mint_box box;
     struct mint_limits l = usual();
-    l.memory = 100 << 20;
+    l.memory = 64 << 20;
     l.address_space = false; /* a shell's strings grow in leaps */
     run_with(state, &box,
-             "for i in 1 2 3 4 5 6 7 8; do\n"
+             "for i in 1 2 3 4 5 6; do\n"
              "  { x=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 100; } &\n"
              "done; wait",
              "", l);
