@@ -37,20 +37,24 @@ void mint_advantages(enum mint_adv_norm norm, double eps, int ddof, const double
                      double *out)
 {
     double sum = 0, sq = 0, by = 1;
-    bool flat = all_equal(r, n);
+    if (!has_baseline(norm) || all_equal(r, n)) {
+        for (size_t i = 0; i < n; i++)
+            out[i] = has_baseline(norm) ? 0 : r[i];
+        return;
+    }
     for (size_t i = 0; i < n; i++)
         sum += r[i];
-    double mean = n ? sum / (double)n : 0;
+    double mean = sum / (double)n;
     for (size_t i = 0; i < n; i++)
         sq += (r[i] - mean) * (r[i] - mean);
-    if ((norm == MINT_ADV_STD || norm == MINT_ADV_GDPO) && n > 1)
+    if (norm == MINT_ADV_STD || norm == MINT_ADV_GDPO)
         by = 1 / (sqrt(sq / (double)(n - (size_t)ddof)) + eps);
-    else if (norm == MINT_ADV_LOO && n > 1)
+    else if (norm == MINT_ADV_LOO)
         by = (double)n / (double)(n - 1);
     else if (norm == MINT_ADV_MAXRL)
         by = 1 / mean;
     for (size_t i = 0; i < n; i++)
-        out[i] = !has_baseline(norm) ? r[i] : flat ? 0 : (r[i] - mean) * by;
+        out[i] = (r[i] - mean) * by;
 }
 
 double mint_overlong_penalty(size_t len, int64_t max, int64_t buffer, double factor)

@@ -160,8 +160,8 @@ struct mint_adv_stats {
  * Decides the fate and advantage of each sequence of g: out has g->nseqs elements. Counts into *s
  * and, unless batch->known, into *batch (only on success). Where two passes are needed the
  * advantages of the first are not final. Fails (MINT_ESCHEMA) where a reward, a score or logprobs
- * are missing, and on a group of one where the rule needs a baseline. r is the reader that g came
- * from: its document and arena are used.
+ * are missing or an advantage is not finite as float32, and on a group of one where the rule needs
+ * a baseline. r is the reader that g came from: its document and arena are used.
  */
 int mint_advantage_group(const struct mint_adv_opts *o, struct mint_adv_batch *batch,
                          struct mint_reader *r, const struct mint_group *g,

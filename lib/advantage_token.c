@@ -14,6 +14,7 @@
  * In the first pass only moments are collected: in double, by Welford's update, in which equal
  * values have a deviation of exactly 0.
  */
+#include <float.h>
 #include <math.h>
 
 #include "advantage.h"
@@ -129,27 +130,43 @@ static double clip(const struct mint_adv_opts *o, double v, uint64_t times,
     return copysign(o->clip, v);
 }
 
+/* A deviation of 0, with --eps 0: all that it would divide is 0. */
+static double inverse(double deviation)
+{
+    return deviation > 0 ? 1 / deviation : 0;
+}
+
 static void whiten(const struct mint_adv_opts *o, const struct mint_adv_batch *batch,
                    struct mint_adv_seq *seq, size_t n)
 {
     const struct mint_adv_moments *m = &batch->values;
-    double by = 1 / sqrt(mint_adv_moments_var(m, o->ddof) + o->eps);
+    double by = inverse(sqrt(mint_adv_moments_var(m, o->ddof) + o->eps));
     seq->advantage = (seq->advantage - m->mean) * by;
     for (size_t i = 0; seq->tokens && i < n; i++)
         seq->tokens[i] = (seq->tokens[i] - m->mean) * by;
 }
 
-static void finish(const struct mint_adv_opts *o, struct mint_adv_seq *seq, size_t n,
+static bool fits(const struct mint_adv_seq *seq, double v)
+{
+    return fabs(v) / seq->divisor <= (double)FLT_MAX;
+}
+
+/* Clips; false if an advantage cannot be written as a float32. */
+static bool finish(const struct mint_adv_opts *o, struct mint_adv_seq *seq, size_t n,
                    struct mint_adv_stats *s)
 {
     if (!seq->tokens) {
         seq->advantage = clip(o, seq->advantage, n, s);
-        return;
+        return fits(seq, seq->advantage);
     }
     double sum = 0;
-    for (size_t i = 0; i < n; i++)
+    bool finite = true;
+    for (size_t i = 0; i < n; i++) {
         sum += seq->tokens[i] = clip(o, seq->tokens[i], 1, s);
+        finite &= fits(seq, seq->tokens[i]);
+    }
     seq->advantage = sum / (double)n;
+    return finite;
 }
 
 int mint_advantage_tokens(const struct mint_adv_opts *o, struct mint_adv_batch *batch,
@@ -162,7 +179,7 @@ int mint_advantage_tokens(const struct mint_adv_opts *o, struct mint_adv_batch *
         if (seq->fate != MINT_ADV_KEPT)
             continue;
         if (o->norm == MINT_ADV_GDPO && batch->known)
-            seq->advantage /= sqrt(mint_adv_moments_var(&batch->values, o->ddof)) + o->eps;
+            seq->advantage *= inverse(sqrt(mint_adv_moments_var(&batch->values, o->ddof)) + o->eps);
         if (add_terms(o, batch, r, &g->seqs[k], seq, err) < 0)
             return -1;
         if (whitens_tokens(o) && batch->known) {
@@ -173,7 +190,11 @@ int mint_advantage_tokens(const struct mint_adv_opts *o, struct mint_adv_batch *
             if (!seq->tokens)
                 mint_adv_moments_add(&batch->values, seq->advantage, (double)n);
         }
-        finish(o, seq, n, s);
+        if (!finish(o, seq, n, s))
+            return mint_fail(err, MINT_ESCHEMA,
+                             "sequences[%zu]: its advantage is not finite as a float32: rewards "
+                             "or coefficients are too large",
+                             k);
     }
     return 0;
 }

@@ -132,7 +132,7 @@ static int set_length_norm(struct mint_adv_opts *a, const char *how, struct mint
     }
     a->length = MINT_LEN_CONST;
     if (!mint_num_arg_double(how, &a->length_const) || !isfinite(a->length_const) ||
-        a->length_const <= 0)
+        a->length_const < 1e-30)
         return mint_usage(err,
                           "--length-norm must be none, sequence, batch, max-tokens or a number "
                           "above 0, not '%s'",

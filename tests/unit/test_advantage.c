@@ -557,6 +557,23 @@ static void clipping(void **state)
     mint_buf_release(&r.out);
 }
 
+/* Nothing that is no number gets into a file. */
+static void always_finite(void **state)
+{
+    (void)state;
+    struct mint_adv_opts o = defaults;
+    struct result r = run(&o, G(S("1e300") "," S("0")));
+    assert_int_equal(r.rc, -1);
+    assert_non_null(strstr(r.msg, "sequences[0]: its advantage is not finite"));
+    r = run(&o, G(S("1.7e308") "," S("1.6e308") "," S("-1.7e308")));
+    assert_int_equal(r.rc, -1);
+    o.eps = 0;
+    o.keep_flat = true;
+    for (o.norm = MINT_ADV_MEAN; o.norm < MINT_ADV_NONE; o.norm++)
+        expect_advantages(&o, G(SCORED("0", "0.1", "0.7") "," SCORED("0", "0.1", "0.7")), 2,
+                          (const double[]){0, 0});
+}
+
 /* The others of the second group were filtered: no baseline is left, so no raw reward is sent. */
 static void left_alone(void **state)
 {
@@ -694,6 +711,7 @@ int main(void)
         cmocka_unit_test(kl_in_the_advantages),
         cmocka_unit_test(distillation_needs_no_reward),
         cmocka_unit_test(clipping),
+        cmocka_unit_test(always_finite),
         cmocka_unit_test(left_alone),
         cmocka_unit_test(the_rule_is_in_meta),
         cmocka_unit_test(sft),
