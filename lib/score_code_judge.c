@@ -11,7 +11,7 @@
 #include "log.h"
 #include "score_code_impl.h"
 
-enum { FRAME_MAX = 1 << 24, TRAFFIC_MAX = 1 << 27 };
+enum { FRAME_MAX = 1 << 24, TRAFFIC_MAX = 1 << 27, FRAMES_MAX = 1 << 18 };
 /* What the judge may take to say that the solution is gone. */
 static const double last_word_seconds = 5;
 
@@ -23,40 +23,43 @@ static void put_frame(struct mint_box *box, char kind, const char *p, size_t n)
     mint_box_send(box, p, n);
 }
 
-/* The first frame in b: 1 and its place, 0 not yet whole, -1 nonsense. */
-static int get_frame(const struct mint_buf *b, char *kind, const char **p, size_t *n)
+/* The frame at *at in b: 1 and *at behind it, 0 not yet whole, -1 nonsense. */
+static int get_frame(const struct mint_buf *b, size_t *at, char *kind, const char **p, size_t *n)
 {
-    if (b->len < 5)
+    if (b->len - *at < 5)
         return 0;
-    const unsigned char *h = (const unsigned char *)b->data;
+    const unsigned char *h = (const unsigned char *)b->data + *at;
     size_t len = (size_t)h[0] << 24 | (size_t)h[1] << 16 | (size_t)h[2] << 8 | h[3];
     if (len < 1 || len > FRAME_MAX)
         return -1;
-    if (b->len < len + 4)
+    if (b->len - *at < len + 4)
         return 0;
     *kind = (char)h[4];
-    *p = b->data + 5;
+    *p = b->data + *at + 5;
     *n = len - 1;
+    *at += len + 4;
     return 1;
 }
 
 static void drop(struct mint_buf *b, size_t n)
 {
-    b->len -= n;
-    memmove(b->data, b->data + n, b->len);
+    if (n) {
+        b->len -= n;
+        memmove(b->data, b->data + n, b->len);
+    }
 }
 
-/* Frames of the solution go to the judge as messages, whatever they call themselves. */
-static bool carry_to_judge(struct mint_box *from, struct mint_box *judge)
+/* Frames of the solution go to the judge as messages, whatever they call themselves. false: it
+ * talks nonsense, or too much. */
+static bool carry_to_judge(struct mint_box *from, struct mint_box *judge, size_t *frames)
 {
     const char *p;
-    size_t n;
+    size_t n, at = 0;
     char kind;
     int got;
-    while ((got = get_frame(&from->out, &kind, &p, &n)) == 1) {
+    while ((got = get_frame(&from->out, &at, &kind, &p, &n)) == 1 && ++*frames <= FRAMES_MAX)
         put_frame(judge, 'M', p, n);
-        drop(&from->out, n + 5);
-    }
+    drop(&from->out, at);
     return got == 0;
 }
 
@@ -64,19 +67,16 @@ static bool carry_to_judge(struct mint_box *from, struct mint_box *judge)
 static int carry_from_judge(struct mint_code_runner *r, struct mint_box *to, struct mint_buf *text)
 {
     const char *p;
-    size_t n;
+    size_t n, at = 0;
     char kind;
     int got;
-    while ((got = get_frame(&r->judge.out, &kind, &p, &n)) == 1) {
-        if (kind == 'M') {
-            put_frame(to, 'M', p, n);
-        } else {
-            mint_buf_add(text, p, n);
-            drop(&r->judge.out, n + 5);
-            return mint_json_parse(r->doc, text->data, text->len, NULL) < 0 ? -1 : 1;
-        }
-        drop(&r->judge.out, n + 5);
+    while ((got = get_frame(&r->judge.out, &at, &kind, &p, &n)) == 1 && kind == 'M')
+        put_frame(to, 'M', p, n);
+    if (got == 1) {
+        mint_buf_add(text, p, n);
+        got = mint_json_parse(r->doc, text->data, text->len, NULL) < 0 ? -1 : 1;
     }
+    drop(&r->judge.out, at);
     return got;
 }
 
@@ -114,9 +114,10 @@ static int converse(struct mint_code_runner *r, struct mint_box *box, struct min
 {
     struct mint_box *both[] = {box, &r->judge};
     double told = 0;
+    size_t frames = 0;
     for (;;) {
         mint_box_step(both, 2);
-        if (!told && !carry_to_judge(box, &r->judge))
+        if (!told && !carry_to_judge(box, &r->judge, &frames))
             mint_box_kill(box);
         int got = carry_from_judge(r, box, text);
         if (got)
