@@ -111,7 +111,8 @@ $(B)/gen/version.h: FORCE
 		'$(strip $(OPT) $(SANFLAGS) $(if $(NATIVE),-march=native) $(CFLAGS))' >$@.tmp
 	@cmp -s $@.tmp $@ && rm -f $@.tmp || mv $@.tmp $@
 
-$(B)/obj/lib/cpu/%.o: OPT = $(CPU_OPT)
+# -fno-math-errno: so that square roots are vectorised; the bits are the same.
+$(B)/obj/lib/cpu/%.o: OPT = $(CPU_OPT) -fno-math-errno
 AVX512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c
 $(B)/obj/lib/cpu/%_avx2.o: ISA = -mavx2 -mfma -mf16c
 $(B)/obj/lib/cpu/%_avx512.o: ISA = $(AVX512)

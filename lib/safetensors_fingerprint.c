@@ -167,6 +167,7 @@ static void whole_text(const struct mint_st_print *f, char out[72])
 
 static void finish(struct mint_st_print *f, int threads, char out[72])
 {
+    (void)threads; /* builds without OpenMP */
     atomic_store(&f->stop, true);
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (f->pairs > 1)
     for (size_t i = 0; i < f->pairs; i++)
