@@ -25,6 +25,7 @@ static void copy_escaped(char *dst, size_t cap, const char *src)
     dst[at] = '\0';
 }
 
+MINT_PRINTF(3, 0)
 static void fill(struct mint_err *err, enum mint_code code, const char *fmt, va_list ap)
 {
     char raw[sizeof err->msg];
