@@ -130,20 +130,21 @@ static int refuse_some(scmp_filter_ctx ctx)
     static const uint64_t flags[] = {CLONE_NEWUSER, CLONE_NEWNS,  CLONE_NEWPID,   CLONE_NEWNET,
                                      CLONE_NEWIPC,  CLONE_NEWUTS, CLONE_NEWCGROUP};
     for (size_t i = 0; i < MINT_ARRAY_LEN(flags); i++) {
-        if (seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
-                             SCMP_A0(SCMP_CMP_MASKED_EQ, flags[i], flags[i])) < 0)
+        struct scmp_arg_cmp has = {0, SCMP_CMP_MASKED_EQ, flags[i], flags[i]};
+        if (seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, &has) < 0)
             return -1;
     }
     /* Sockets of other families reach the host (AF_VSOCK) or much of the kernel (AF_NETLINK). */
-    if (seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-                         SCMP_A0_32(SCMP_CMP_NE, AF_UNIX)) < 0 ||
-        seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socketpair), 1,
-                         SCMP_A0_32(SCMP_CMP_NE, AF_UNIX)) < 0)
+    struct scmp_arg_cmp other = {0, SCMP_CMP_NE, AF_UNIX, 0};
+    uint32_t no_family = SCMP_ACT_ERRNO(EAFNOSUPPORT);
+    if (seccomp_rule_add_array(ctx, no_family, SCMP_SYS(socket), 1, &other) < 0 ||
+        seccomp_rule_add_array(ctx, no_family, SCMP_SYS(socketpair), 1, &other) < 0)
         return -1;
     static const uint32_t ioctls[] = {TIOCSTI, TIOCLINUX, TIOCSETD};
     for (size_t i = 0; i < MINT_ARRAY_LEN(ioctls); i++) {
-        if (seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
-                             SCMP_A1_32(SCMP_CMP_EQ, ioctls[i])) < 0)
+        /* the kernel looks at the lower half alone */
+        struct scmp_arg_cmp is = {1, SCMP_CMP_MASKED_EQ, 0xffffffff, ioctls[i]};
+        if (seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1, &is) < 0)
             return -1;
     }
     return 0;
