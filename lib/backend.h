@@ -118,7 +118,8 @@ struct mint_ops {
     /* --- matrices. */
     /* From host rows w[N][K] of type t. keep: w stays valid and unchanged for the weight's life (an
      * mmap), so rows of the compute type need no copy; packed: pack for small T (sampling),
-     * otherwise serve from rows. Precision bf16: values are rounded to bf16. Precision f32: BF16
+     * otherwise serve from rows; keep and packed: the backward and embed do not take it, so that no
+     * second copy stays in memory. Precision bf16: values are rounded to bf16. Precision f32: BF16
      * rows are widened as they are used, F16 and F32 exactly. */
     int (*weight_new)(struct mint_dev *d, struct mint_weight **w, const void *rows,
                       enum mint_dtype t, int64_t N, int64_t K, bool keep, bool packed,

@@ -128,7 +128,8 @@ void cpu_big_free(void *p);
 /*
  * A matrix [N, K]. Rows: row-major, row stride K elements, in the mmap or in a copy. Packed: panels
  * of 32 rows, zero-padded to whole panels and to an even K: panel i at packed + i * panel_elems.
- * type: MINT_BF16 or MINT_F32. rows is always there, packed may be NULL.
+ * type: MINT_BF16 or MINT_F32. One of rows and packed may be NULL: products with W^T take
+ * either, all others need rows.
  */
 struct mint_weight {
     int64_t N, K;

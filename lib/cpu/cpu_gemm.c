@@ -212,6 +212,8 @@ void cpu_gemm_dx_cols(struct cpu_dev *d, int thread, float *dx, size_t lddx, con
     size_t e = cpu_kind_panel_bytes(g.kind);
     if (T < 1 || k1 <= k0)
         return;
+    if (!w->rows)
+        MINT_BUG("a weight packed for the forward has no backward");
     int64_t deepest = MINT_MIN(n1 - n0 + 1, BACK_DEPTH);
     void *scratch = cpu_panel_scratch(d, thread, (size_t)(deepest * MADE_COLS) * e);
     for (int64_t k = k0; k < k1; k += MADE_COLS) {

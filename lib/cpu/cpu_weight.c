@@ -2,7 +2,8 @@
 /*
  * cpu_weight.c: matrices [N, K] of the model. Rows are always there, borrowed from the mapped file
  * where it holds the compute type, else converted into a copy; packed panels come on top of them,
- * for small T.
+ * for small T. What is kept and packed serves products alone: it needs no copy of its rows, each
+ * panel is made from the file's.
  */
 #include "cpu.h"
 
@@ -29,14 +30,11 @@ static void convert_floats(const struct convert *c, size_t at, const float *x, s
         c->tiles->cast((cpu_bf16 *)(void *)(c->to + 2 * at), x, n);
 }
 
-/* Through a small aligned buffer: the source may stand at an odd address. */
-static void convert_chunk(void *ctx, int64_t i, int thread)
+/* Elements at..end-1, through a small aligned buffer: the source may stand at an odd address. */
+static void convert(const struct convert *c, size_t at, size_t end)
 {
-    const struct convert *c = ctx;
     float x[1024], raw[1024];
-    size_t at = (size_t)i * c->chunk, end = MINT_MIN(at + c->chunk, c->n);
     size_t from_bytes = mint_dtype_bytes(c->from_type);
-    (void)thread;
     if (c->from_type == c->to_type) {
         memcpy(c->to + at * from_bytes, c->from + at * from_bytes, (end - at) * from_bytes);
         return;
@@ -47,6 +45,14 @@ static void convert_chunk(void *ctx, int64_t i, int thread)
         mint_dtype_to_f32(c->from_type, raw, x, n);
         convert_floats(c, at, x, n);
     }
+}
+
+static void convert_chunk(void *ctx, int64_t i, int thread)
+{
+    const struct convert *c = ctx;
+    size_t at = (size_t)i * c->chunk;
+    (void)thread;
+    convert(c, at, MINT_MIN(at + c->chunk, c->n));
 }
 
 /* Fills owned rows of w's type. */
@@ -82,28 +88,45 @@ void cpu_pack_pairs_f32(float *p, const float *w, size_t ldw, size_t rows, int c
 }
 
 struct packing {
-    const struct cpu_tiles *tiles;
+    struct cpu_dev *d;
     const struct mint_weight *w;
+    const char *from; /* rows of from_type; NULL: w's own */
+    enum mint_dtype from_type;
 };
+
+/* Rows first..first+rows-1 as the weight has them, or converted into scratch. */
+static const void *rows_to_pack(const struct packing *p, int thread, int64_t first, int rows)
+{
+    const struct mint_weight *w = p->w;
+    size_t n = (size_t)(rows * w->K), at = (size_t)(first * w->K);
+    if (!p->from)
+        return (const char *)w->rows + at * mint_dtype_bytes(w->type);
+    struct convert c = {.tiles = p->d->isa->tiles,
+                        .to = cpu_scratch(p->d, thread, n * mint_dtype_bytes(w->type)),
+                        .from = p->from + at * mint_dtype_bytes(p->from_type),
+                        .to_type = w->type,
+                        .from_type = p->from_type};
+    convert(&c, 0, n);
+    return c.to;
+}
 
 static void pack_panel(void *ctx, int64_t i, int thread)
 {
     const struct packing *p = ctx;
     const struct mint_weight *w = p->w;
-    size_t first = (size_t)i * CPU_PANEL * (size_t)w->K, at = (size_t)i * w->panel_elems;
+    size_t at = (size_t)i * w->panel_elems, K = (size_t)w->K;
     int rows = (int)MINT_MIN(w->N - i * CPU_PANEL, CPU_PANEL);
-    (void)thread;
+    const void *from = rows_to_pack(p, thread, i * CPU_PANEL, rows);
     if (w->type == MINT_F32)
-        cpu_pack_f32((float *)w->packed + at, (const float *)w->rows + first, (size_t)w->K, rows,
-                     (size_t)w->K);
+        cpu_pack_f32((float *)w->packed + at, from, K, rows, K);
     else
-        p->tiles->pack((cpu_bf16 *)w->packed + at, (const cpu_bf16 *)w->rows + first, (size_t)w->K,
-                       rows, (size_t)w->K);
+        p->d->isa->tiles->pack((cpu_bf16 *)w->packed + at, from, K, rows, K);
 }
 
-static void pack_weight(struct cpu_dev *d, struct mint_weight *w)
+static void pack_weight(struct cpu_dev *d, struct mint_weight *w, const void *from,
+                        enum mint_dtype from_type)
 {
-    struct packing p = {d->isa->tiles, w};
+    struct packing p = {d, w, from, from_type};
     cpu_share(d, (w->N + CPU_PANEL - 1) / CPU_PANEL, w->N * w->K, pack_panel, &p);
 }
 
@@ -116,7 +139,7 @@ static int weight_fill(struct cpu_dev *d, struct mint_weight *w, const void *row
                          (long long)w->K);
     if (keep && t == w->type && (uintptr_t)rows % elem == 0) {
         w->rows = rows;
-    } else {
+    } else if (!keep || !packed) {
         w->owned_rows = cpu_alloc(&d->base, n * elem, err);
         if (!w->owned_rows)
             return -1;
@@ -128,7 +151,7 @@ static int weight_fill(struct cpu_dev *d, struct mint_weight *w, const void *row
         w->packed = cpu_alloc(&d->base, panels * w->panel_elems * elem, err);
         if (!w->packed)
             return -1;
-        pack_weight(d, w);
+        pack_weight(d, w, w->rows ? NULL : rows, t);
     }
     return 0;
 }
@@ -174,7 +197,7 @@ int cpu_weight_set(struct mint_dev *dev, struct mint_weight *w, const float *val
     if (!w->owned_rows || w->type != type) { /* rows of a file, or bf16 ones with precision f32 */
         struct mint_weight fresh = *w;
         fresh.type = type;
-        fresh.owned_rows = fresh.packed = NULL;
+        fresh.rows = fresh.owned_rows = fresh.packed = NULL;
         if (weight_fill(d, &fresh, values, MINT_F32, false, w->packed, err) != 0) {
             cpu_big_free(fresh.owned_rows);
             return -1;
@@ -186,6 +209,6 @@ int cpu_weight_set(struct mint_dev *dev, struct mint_weight *w, const float *val
     }
     convert_rows(d, w, values, MINT_F32);
     if (w->packed)
-        pack_weight(d, w);
+        pack_weight(d, w, NULL, w->type);
     return 0;
 }

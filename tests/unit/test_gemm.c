@@ -507,6 +507,12 @@ static void check_weight_keep(const struct setup *s)
     s->ops->weight_new(s->d, &kept, rows, MINT_BF16, 2, 3, true, false, NULL);
     s->ops->weight_new(s->d, &moved, odd + 1, MINT_BF16, 2, 3, true, false, NULL);
     assert_ptr_equal(kept->rows, rows);
+    /* what is converted for products alone is there once */
+    struct mint_weight *once;
+    s->ops->weight_new(s->d, &once, rows, MINT_F16, 2, 3, true, true, NULL);
+    assert_null(once->owned_rows);
+    assert_non_null(once->packed);
+    s->ops->weight_free(s->d, once);
     assert_memory_equal(moved->rows, rows, sizeof rows);
     s->ops->weight_free(s->d, kept);
     s->ops->weight_free(s->d, moved);
