@@ -587,10 +587,18 @@ static void on_signal(int sig)
     raise(sig);
 }
 
+static void on_file_limit(int sig)
+{
+    (void)sig;
+}
+
 static void setup_signals(void)
 {
     static const int fatal[] = {SIGINT, SIGTERM, SIGHUP};
     signal(SIGPIPE, SIG_DFL);
+    /* Over a file size limit write(2) then fails with EFBIG, like a full disk. A handler and not
+     * SIG_IGN, which programs that we start would inherit. */
+    signal(SIGXFSZ, on_file_limit);
     for (size_t i = 0; i < MINT_ARRAY_LEN(fatal); i++) {
         struct sigaction old, sa = {.sa_handler = on_signal};
         sigemptyset(&sa.sa_mask);

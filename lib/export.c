@@ -9,6 +9,7 @@
 
 #include "buf.h"
 #include "fs.h"
+#include "identity.h"
 #include "mem.h"
 #include "weights_map.h"
 
@@ -85,11 +86,12 @@ static int check_adapter(struct mint_export_source *s, struct mint_err *err)
 static int check_base(const struct mint_export_source *s, const struct mint_export *o,
                       struct mint_err *err)
 {
-    char print[72];
+    char tensors[72], print[72];
     if (!s->ck.has_state)
         return 0;
-    if (mint_st_fingerprint(s->base, print, err))
+    if (mint_st_fingerprint(s->base, tensors, err))
         return -1;
+    mint_identity_base(tensors, &s->config, print);
     if (!strcmp(print, s->ck.state.base))
         return 0;
     return mint_fail(err, MINT_EMODEL,
@@ -110,6 +112,10 @@ static int check_target(const struct mint_export *o, struct mint_err *err)
         return mint_fail(err, MINT_EUSAGE, "--to %s is the base model itself", o->to);
     if (same_folder(o->to, o->adapter))
         return mint_fail(err, MINT_EUSAGE, "--to %s is the adapter itself", o->to);
+    if (mint_fs_holds(o->to, o->model))
+        return mint_fail(err, MINT_EUSAGE, "--to %s holds the base model %s", o->to, o->model);
+    if (mint_fs_holds(o->to, o->adapter))
+        return mint_fail(err, MINT_EUSAGE, "--to %s holds the adapter %s", o->to, o->adapter);
     return 0;
 }
 

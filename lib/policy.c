@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "identity.h"
+
 int mint_policy_open(struct mint_policy *p, const struct mint_policy_opts *o, struct mint_err *err)
 {
     *p = (struct mint_policy){0};
@@ -20,6 +22,7 @@ int mint_policy_open(struct mint_policy *p, const struct mint_policy_opts *o, st
             mint_wrap(err, "%s: ", o->adapter);
             goto fail;
         }
+        mint_identity_adapter(&p->checkpoint, p->adapter_fingerprint);
     }
     return 0;
 fail:
@@ -30,14 +33,17 @@ fail:
 int mint_policy_fingerprint(struct mint_policy *p, const char **text, struct mint_err *err)
 {
     if (!p->known) {
-        mint_st_print_finish(p->print, p->dev->threads, p->fingerprint);
+        char tensors[72];
+        mint_st_print_finish(p->print, p->dev->threads, tensors);
+        mint_identity_base(tensors, &p->model->config, p->fingerprint);
         p->known = true;
     }
     const char *base = p->checkpoint.state.base;
     if (p->has_checkpoint && base[0] && strcmp(base, p->fingerprint) != 0)
         return mint_fail(err, MINT_EMODEL,
-                         "the adapter was trained on another base model (%s, this one is %s)", base,
-                         p->fingerprint);
+                         "the adapter was trained on another base model, in tensors or in "
+                         "config.json (%s, this one is %s)",
+                         base, p->fingerprint);
     *text = p->fingerprint;
     return 0;
 }

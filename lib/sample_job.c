@@ -62,7 +62,7 @@ int mint_sample_info(struct mint_sample_job *j, struct mint_sampling_info *info,
         return -1;
     *info = (struct mint_sampling_info){
         .model = model,
-        .adapter = j->policy->has_checkpoint ? j->policy->checkpoint.fingerprint : NULL,
+        .adapter = j->policy->has_checkpoint ? j->policy->adapter_fingerprint : NULL,
         .step = j->step,
         .seed = j->sampler.seed,
         .temperature = j->temperature,

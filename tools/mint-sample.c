@@ -124,6 +124,57 @@ static int parse_shard(const char *s, int64_t *i, int64_t *n, struct mint_err *e
     return mint_usage(err, "--shard \"%s\": want I/N with 0 <= I < N, such as 0/4", s);
 }
 
+/* An option that the chosen mode does not read is a mistake of the user, who believes that it
+ * works. */
+static int check_idle(const struct options *o, struct mint_err *err)
+{
+    static const char *const drawing[] = {"group-size", "max-tokens", "temperature", "top-p",
+                                          "top-k",      "stop",       "stop-token",  "ignore-eos",
+                                          "seed",       "logprobs",   "batch",       "kv-memory"};
+    static const char *const prompting[] = {"chat",     "system",           "think",
+                                            "template", "allow-special",    "step",
+                                            "shard",    "groups-per-batch", "shuffle-seed"};
+    const struct {
+        const char *name, *goes_with;
+        bool read;
+    } rules[] = {
+        {"as", "--replay", o->replay},
+        {"append-eos", "--given", o->given != NULL},
+        {"system", "--chat", o->chat},
+        {"think", "--chat", o->chat},
+        {"allow-special", "--chat", o->chat},
+        {"adapter", "a run that computes logprobs", !o->no_logprobs},
+        {"output", "a run that is no --dry-run", !o->dry_run},
+    };
+    for (size_t i = 0; i < MINT_ARRAY_LEN(rules); i++)
+        if (mint_cli_given(rules[i].name) && !rules[i].read)
+            return mint_usage(err, "--%s goes with %s", rules[i].name, rules[i].goes_with);
+    for (size_t i = 0; (o->given || o->replay) && i < MINT_ARRAY_LEN(drawing); i++)
+        if (mint_cli_given(drawing[i]))
+            return mint_usage(err, "--%s is for drawing responses: --%s does not read it",
+                              drawing[i], o->given ? "given" : "replay");
+    for (size_t i = 0; o->replay && i < MINT_ARRAY_LEN(prompting); i++)
+        if (mint_cli_given(prompting[i]))
+            return mint_usage(err, "--%s is for prompts: --replay takes whole rollout files",
+                              prompting[i]);
+    return 0;
+}
+
+static int check_strings(const struct options *o, struct mint_err *err)
+{
+    for (size_t i = 0; i < o->stop.n; i++)
+        if (!o->stop.v[i][0])
+            return mint_usage(err, "--stop is empty: it would end every response at once");
+    size_t n = o->as ? strlen(o->as) : 0, tail = strlen("_logprobs");
+    if (o->as && strcmp(o->as, "logprobs") != 0 &&
+        (n <= tail || strcmp(o->as + n - tail, "_logprobs") != 0))
+        return mint_usage(err,
+                          "--as \"%s\": want logprobs, or a name that ends in _logprobs, such "
+                          "as ref_logprobs",
+                          o->as);
+    return 0;
+}
+
 static int check_options(struct options *o, struct mint_err *err)
 {
     int64_t shard, shards;
@@ -142,15 +193,10 @@ static int check_options(struct options *o, struct mint_err *err)
         return mint_usage(err, "--given and --replay exclude each other");
     if (o->no_logprobs && !o->given)
         return mint_usage(err, "--no-logprobs goes with --given");
-    if (o->as && !o->replay)
-        return mint_usage(err, "--as goes with --replay");
-    if (o->replay && (o->step >= 0 || o->shard || mint_cli_given("shuffle-seed")))
-        return mint_usage(err, "--replay takes whole rollout files: no --step, --shard or "
-                               "--shuffle-seed");
+    if (check_idle(o, err) < 0 || check_strings(o, err) < 0)
+        return -1;
     if (mint_cli_given("groups-per-batch") && o->step < 0)
         return mint_usage(err, "--groups-per-batch goes with --step");
-    if ((o->system || o->think || o->allow_special) && !o->chat)
-        return mint_usage(err, "--system, --think and --allow-special go with --chat");
     return o->template ? mint_template_check(o->template, err) : 0;
 }
 
@@ -161,7 +207,8 @@ static int add_stop_token(struct session *s, const char *text, struct mint_err *
     long id = strtol(text, &end, 10);
     if (end == text || *end || errno)
         id = mint_tokenizer_id(s->tok, text);
-    if (id < 0 || id > INT32_MAX || !mint_tokenizer_has(s->tok, (int32_t)id))
+    if (id < 0 || id > INT32_MAX || !mint_tokenizer_has(s->tok, (int32_t)id) ||
+        (s->config.vocab && id >= s->config.vocab))
         return mint_usage(err, "--stop-token \"%s\": the tokenizer has no such token", text);
     s->stop_ids[s->stop_ids_n++] = (int32_t)id;
     return 0;
@@ -228,6 +275,17 @@ static void show_progress(void *ctx, int64_t groups, int64_t tokens)
     mint_progress_set(&s->progress, (double)groups, extra);
 }
 
+/* Rows of the head up to the last one that has a token: what lies behind is padding. */
+static int32_t drawable(const struct session *s)
+{
+    int32_t n = mint_tokenizer_size(s->tok);
+    if (s->config.vocab && s->config.vocab < n)
+        n = s->config.vocab;
+    while (n > 1 && !mint_tokenizer_has(s->tok, n - 1))
+        n--;
+    return n;
+}
+
 static int fill_job(struct mint_sample_job *j, struct session *s, const struct options *o,
                     struct mint_err *err)
 {
@@ -265,7 +323,7 @@ static int fill_job(struct mint_sample_job *j, struct session *s, const struct o
         .stop_strings_n = o->stop.n,
         .tok = s->tok,
         .behavior = o->logprobs == 1,
-        .draw_vocab = mint_tokenizer_size(s->tok),
+        .draw_vocab = drawable(s),
         .slots = o->slots,
         .prefill_rows = MINT_MIN(o->micro_tokens, (int64_t)512),
         .kv_bytes = (size_t)o->kv_memory,
@@ -350,7 +408,11 @@ static int finish(const struct options *o, const struct session *s, struct mint_
     double seconds = mint_now() - start;
     struct mint_out *out = j->out;
     j->out = NULL;
-    if (mint_out_commit(out, err) < 0 || write_metrics(o, j, seconds, err) < 0)
+    if (write_metrics(o, j, seconds, err) < 0) {
+        mint_out_abort(out);
+        return -1;
+    }
+    if (mint_out_commit(out, err) < 0)
         return -1;
     if (o->dry_run)
         return say_plan(o, s, j);

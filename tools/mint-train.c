@@ -11,6 +11,7 @@
 #include "forward.h"
 #include "fs.h"
 #include "hash.h"
+#include "identity.h"
 #include "json.h"
 #include "log.h"
 #include "mem.h"
@@ -115,6 +116,39 @@ static void say_skip(const char *msg)
     mint_warn("%s", msg);
 }
 
+/* An option that the chosen mode does not read is a mistake of the user, who believes that it
+ * works. */
+static int check_idle(const struct options *o, struct mint_err *err)
+{
+    bool clips = o->loss == MINT_LOSS_PPO || o->loss == MINT_LOSS_CISPO;
+    const struct {
+        const char *name, *goes_with;
+        bool read;
+    } rules[] = {
+        {"clip-low-threshold", "--loss ppo or cispo", clips},
+        {"clip-high-threshold", "--loss ppo or cispo", clips},
+        {"beta", "--loss dro", o->loss == MINT_LOSS_DRO},
+        {"kl-estimator", "--kl-penalty-coef", o->kl_coef > 0},
+        {"ref-adapter", "--kl-penalty-coef", o->kl_coef > 0},
+        {"total-steps", "--schedule linear or cosine", o->schedule != MINT_SCHEDULE_CONSTANT},
+        {"output", "--forward-only", o->forward_only},
+        {"plain", "--forward-only", o->forward_only},
+    };
+    static const char *const training[] = {
+        "loss",         "lr",         "schedule",     "warmup", "epochs",         "substeps",
+        "beta1",        "batch-size", "weight-decay", "beta2",  "grad-clip-norm", "kl-penalty-coef",
+        "eps",          "seed",       "rank",         "alpha",  "train-attn",     "train-mlp",
+        "train-unembed"};
+    for (size_t i = 0; i < MINT_ARRAY_LEN(rules); i++)
+        if (mint_cli_given(rules[i].name) && !rules[i].read)
+            return mint_usage(err, "--%s goes with %s", rules[i].name, rules[i].goes_with);
+    for (size_t i = 0; o->forward_only && i < MINT_ARRAY_LEN(training); i++)
+        if (mint_cli_given(training[i]))
+            return mint_usage(err, "--%s is for training: --forward-only does not read it",
+                              training[i]);
+    return 0;
+}
+
 static int check_options(struct options *o, struct mint_err *err)
 {
     if (!o->model)
@@ -129,6 +163,8 @@ static int check_options(struct options *o, struct mint_err *err)
         if (mint_cli_given(fresh_only[i]))
             return mint_usage(err, "--%s is for a fresh adapter: --from has its own",
                               fresh_only[i]);
+    if (check_idle(o, err) < 0)
+        return -1;
     bool cispo = o->loss == MINT_LOSS_CISPO;
     if (!mint_cli_given("clip-low-threshold"))
         o->clip_low = cispo ? 0.0 : 0.8;
@@ -139,8 +175,34 @@ static int check_options(struct options *o, struct mint_err *err)
                           "--clip-low-threshold %g is above --clip-high-threshold %g; they "
                           "are bounds of the ratio itself (0.8 and 1.2, not 0.2)",
                           o->clip_low, o->clip_high);
-    if (o->ref_adapter && o->kl_coef == 0)
-        return mint_usage(err, "--ref-adapter goes with --kl-penalty-coef");
+    if (o->total_steps && o->warmup >= o->total_steps)
+        return mint_usage(err, "--warmup %lld leaves nothing of --total-steps %lld",
+                          (long long)o->warmup, (long long)o->total_steps);
+    return 0;
+}
+
+/* A schedule that cannot do what it says: over a single step, or past its end. */
+static int check_schedule(const struct session *s, struct mint_err *err)
+{
+    const struct mint_train_config *c = &s->config;
+    int64_t planned = mint_train_planned(c, s->data.n), first = s->state.step;
+    const char *name = mint_schedule_names[c->schedule];
+    if (c->schedule == MINT_SCHEDULE_CONSTANT)
+        return 0;
+    if (!c->total_steps && planned < 2)
+        return mint_usage(err,
+                          "--schedule %s over the one step of this run changes nothing; say "
+                          "with --total-steps how long the whole chain of runs is",
+                          name);
+    if (!c->total_steps && c->warmup >= planned)
+        return mint_usage(err, "--warmup %lld leaves nothing of this run's %lld steps",
+                          (long long)c->warmup, (long long)planned);
+    if (c->total_steps && first + planned > c->total_steps)
+        return mint_usage(err,
+                          "--schedule %s ends at --total-steps %lld, this run goes from step "
+                          "%lld to %lld",
+                          name, (long long)c->total_steps, (long long)first,
+                          (long long)(first + planned));
     return 0;
 }
 
@@ -212,16 +274,19 @@ static int fill_state(struct session *s, struct mint_err *err)
     struct mint_sha256 sha;
     if (mint_policy_fingerprint(&s->policy, &base, err) < 0)
         return -1;
+    char ref[72];
+    if (s->has_ref)
+        mint_identity_adapter(&s->ref_checkpoint, ref);
     mint_train_options_json(&s->config, !s->policy.has_checkpoint,
-                            s->o->common.precision ? "f32" : "bf16",
-                            s->has_ref ? s->ref_checkpoint.fingerprint : NULL, &s->options_json);
+                            s->o->common.precision ? "f32" : "bf16", s->has_ref ? ref : NULL,
+                            &s->options_json);
     mint_sha256_init(&sha);
     mint_sha256_add(&sha, s->options_json.data, s->options_json.len);
     mint_sha256_end_text(&sha, st->options);
     snprintf(st->base, sizeof st->base, "%s", base);
     snprintf(st->datums, sizeof st->datums, "%s", s->data.digest);
-    if (s->policy.has_checkpoint)
-        snprintf(st->parent, sizeof st->parent, "%s", parent->fingerprint);
+    if (s->policy.has_checkpoint && mint_identity_parent(parent, st->parent, err) < 0)
+        return -1;
     st->options_json = s->options_json.data;
     st->step = s->policy.has_checkpoint ? parent->state.step : 0;
     st->tokens = s->policy.has_checkpoint ? parent->state.tokens : 0;
@@ -437,6 +502,8 @@ static int work(struct session *s, struct mint_err *err)
     if (o->forward_only)
         return make_trainer(s, err) < 0 ? -1 : forward_only(s, err);
     if (fill_state(s, err) < 0)
+        return -1;
+    if (check_schedule(s, err) < 0)
         return -1;
     int there = existing(s, err);
     if (there < 0)

@@ -252,3 +252,52 @@ END
     has "$output" "did not finish"
     [ ! -e out ]
 }
+
+@test "a tokenizer with more ids than the model has rows does not make padding drawable" {
+    cp -rL model wide
+    jq '.model.vocab["zz"] = 5000' model/tokenizer.json >wide/tokenizer.json
+    mint-sample --model wide --plain -n 64 -t 5 prompts.jsonl >got
+    mint-sample --model model --plain -n 64 -t 5 prompts.jsonl >want
+    jq -c '[.sequences[].tokens]' got >a
+    jq -c '[.sequences[].tokens]' want >b
+    same a b
+    run_tool mint-sample --model wide --plain --stop-token 5000 prompts.jsonl
+    expect 2
+    has "$stderr" "--stop-token"
+}
+
+@test "an option that the mode does not read is a usage error, and writes nothing" {
+    sample prompts.jsonl >r.jsonl
+    while IFS='|' read -r args option; do
+        # shellcheck disable=SC2086
+        run_tool mint-sample --model model $args
+        expect_error 2 "$option"
+    done <<'END'
+--replay -n 3 r.jsonl|--group-size
+--replay -t 0.1 r.jsonl|--temperature
+--replay --step 1 r.jsonl|--step
+--given answer --max-tokens 3 prompts.jsonl|--max-tokens
+--append-eos prompts.jsonl|--append-eos
+--think on prompts.jsonl|--think
+--as ref_logprobs prompts.jsonl|--as
+--replay --as tokens r.jsonl|--as
+--replay --as reward r.jsonl|--as
+--dry-run -o out prompts.jsonl|--output
+END
+    run_tool mint-sample --model model --stop "" prompts.jsonl
+    expect_error 2 "--stop"
+    [ ! -e out ]
+}
+
+@test "metrics that cannot be written: nothing is published" {
+    run_tool mint-sample --model model --metrics /nonexistent/x -o out prompts.jsonl
+    expect 1
+    [ ! -e out ]
+}
+
+@test "over a file size limit: an error, and nothing is left" {
+    run_tool bash -c 'ulimit -f 1; mint-sample --model model -n 64 --max-tokens 60 -o out prompts.jsonl'
+    expect 1
+    has "$stderr" "File too large"
+    [ -z "$(ls -d out* 2>/dev/null)" ]
+}

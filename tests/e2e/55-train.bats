@@ -258,3 +258,59 @@ bytes() {
     mint-train --model model --to c --loss cross_entropy --lr 1e-2 --rank 8 --epochs 40 --metrics m.jsonl sft.zst
     jq -es '.[0].train_mean_nll > 3 and .[-1].train_mean_nll < 0.5' m.jsonl
 }
+
+@test "the same tensors under another config are another base" {
+    cp -rL model other
+    jq '.rope_theta = 7' model/config.json >other/config.json
+    train --to c d.jsonl
+    run_tool mint-train --model other --rank 4 --lr 1e-3 --to c d.jsonl
+    expect_error 1 "another base"
+    run_tool mint-sample --model other --adapter c --plain prompts.jsonl
+    expect 1
+    has "$stderr" "another base"
+    run_tool mint-export --model other --adapter c --to x --format hf
+    expect_error 1 "another base"
+    # what changes no number makes no other base
+    jq '.max_position_embeddings = 300' model/config.json >other/config.json
+    run_tool mint-train --model other --rank 4 --lr 1e-3 --to c d.jsonl
+    expect 0
+    has "$stderr" "there already"
+}
+
+@test "a parent is its moments and its alpha too" {
+    train --to p d.jsonl
+    mint-train --model model --from p --to c d.jsonl
+    cp -rL p bare && rm bare/optimizer.safetensors
+    run_tool mint-train --model model --from bare --to c d.jsonl
+    expect 1
+    has "$stderr" "another parent"
+    cp -rL p loud && jq '.lora_alpha = 320' p/adapter_config.json >loud/adapter_config.json
+    run_tool mint-train --model model --from loud --to c d.jsonl
+    expect 1
+    has "$stderr" "another parent"
+    a=$(mint-sample --model model --adapter p -n 1 --plain prompts.jsonl | head -n 1 | jq .sampling.adapter)
+    b=$(mint-sample --model model --adapter loud -n 1 --plain prompts.jsonl | head -n 1 | jq .sampling.adapter)
+    [ "$a" != "$b" ]
+}
+
+@test "options and schedules that would do nothing are usage errors" {
+    while IFS='|' read -r args option; do
+        # shellcheck disable=SC2086
+        run_tool mint-train --model model $args d.jsonl
+        expect_error 2 "$option"
+    done <<'END'
+--to c --clip-low-threshold 0.9|--clip-low-threshold
+--to c --clip-high-threshold 1.1|--clip-high-threshold
+--to c --beta 7|--beta
+--to c --kl-estimator k1|--kl-estimator
+--to c -o file|--output
+--to c --plain|--plain
+--to c --total-steps 5|--total-steps
+--forward-only --lr 3|--lr
+--forward-only --epochs 9|--epochs
+--to c --schedule linear|--total-steps
+--to c --schedule linear --epochs 3 --warmup 3|--warmup
+--to c --schedule linear --epochs 3 --total-steps 2|--total-steps
+END
+    [ ! -e c ] && [ ! -e file ]
+}
