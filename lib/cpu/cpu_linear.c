@@ -186,20 +186,23 @@ struct linear_dx {
     int64_t T, row_step, k_jobs;
 };
 
-/* dx = (accumulate ? dx : 0) + (acc + acc2) */
-static void add_parts(const struct linear_dx *l, float *dx, float *acc, const float *acc2,
+/* dx = (accumulate ? dx : 0) + (acc + acc2), without LoRA acc alone. */
+static void add_parts(const struct linear_dx *l, float *dx, const float *acc, const float *acc2,
                       int64_t rows, int64_t cols)
 {
     for (int64_t t = 0; t < rows; t++, dx += l->w->K, acc += BACK_COLS, acc2 += BACK_COLS) {
-        if (l->a) {
+        if (l->accumulate && l->a) {
 #pragma omp simd
             for (int64_t k = 0; k < cols; k++)
-                acc[k] += acc2[k];
-        }
-        if (l->accumulate) {
+                dx[k] += acc[k] + acc2[k];
+        } else if (l->accumulate) {
 #pragma omp simd
             for (int64_t k = 0; k < cols; k++)
                 dx[k] += acc[k];
+        } else if (l->a) {
+#pragma omp simd
+            for (int64_t k = 0; k < cols; k++)
+                dx[k] = acc[k] + acc2[k];
         } else {
             memcpy(dx, acc, (size_t)cols * sizeof *dx);
         }
