@@ -18,7 +18,7 @@ struct mint_policy {
     struct mint_checkpoint checkpoint; /* of the adapter; zeroed without */
     bool has_checkpoint;
     char adapter_fingerprint[72]; /* identity.h; of the adapter as a policy */
-    struct mint_st_print *print; /* of the base, in the making */
+    struct mint_st_print *print;  /* of the base, in the making */
     bool known;
     char fingerprint[72];
 };
