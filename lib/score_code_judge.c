@@ -151,7 +151,7 @@ static void keep(const struct mint_code_runner *r, const char *key, const char *
     mint_buf_release(&b);
 }
 
-static int take_verdict(struct mint_code_runner *r, const struct mint_box *box,
+static int take_verdict(struct mint_code_runner *r, const struct mint_box *box, size_t test,
                         struct mint_code_result *res, struct mint_err *err)
 {
     struct mint_buf text = MINT_BUF_INIT;
@@ -159,7 +159,7 @@ static int take_verdict(struct mint_code_runner *r, const struct mint_box *box,
         res->verdict = MINT_CODE_OK;
     } else if (said(r, "v", "bad")) {
         mint_json_string(r->doc, mint_json_get(r->doc, 0, "message"), &text);
-        mint_fail(err, MINT_ESCHEMA, "a test cannot be run: %s", text.len ? text.data : "");
+        mint_fail(err, MINT_ESCHEMA, "test %zu %s", test, text.len ? text.data : "is wrong");
         mint_buf_release(&text);
         return -1;
     } else if (said(r, "v", "gone")) {
@@ -197,7 +197,7 @@ int mint_code_judge(struct mint_code_runner *r, const struct mint_box_spec *solu
     else if (box.end == MINT_BOX_FAILED)
         rc = mint_code_box_failed(&box, err);
     else if (spoke)
-        rc = take_verdict(r, &box, res, err);
+        rc = take_verdict(r, &box, (size_t)(t - all->v), res, err);
     else
         mint_code_blame(r->judge.end && box.end == MINT_BOX_KILLED ? &r->judge : &box, res);
     if (!spoke || (rc == 0 && said(r, "v", "gone")))

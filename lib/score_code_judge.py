@@ -43,15 +43,59 @@ def bind(peer, space, names, trees):
             space[n] = peer.ask("global", n)
 
 
+class Broken(Exception):
+    """A test that would pass whatever the solution is."""
+
+
+MAIN = ("__name__ == '__main__'", "'__main__' == __name__")
+
+
+def runs(node):
+    """What is evaluated if node is run: not what functions hold, and not what only a program would do."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        return
+    yield node
+    parts = list(ast.iter_child_nodes(node))
+    if isinstance(node, ast.ClassDef):
+        parts = [s for s in node.body if not isinstance(s, (ast.Assign, ast.AnnAssign))]
+    elif isinstance(node, ast.AnnAssign):
+        parts = [node.value] if node.value else []
+    elif isinstance(node, ast.ExceptHandler):
+        parts = node.body
+    elif isinstance(node, ast.If) and ast.unparse(node.test) in MAIN:
+        parts = node.orelse
+    for part in parts:
+        yield from runs(part)
+
+
+def uses(nodes, name):
+    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in nodes)
+
+
+def checked(tree, entry):
+    """Adds the call of check(candidate) that HumanEval leaves to others. What remains must do something that can fail:
+    without any name that is not only printed with, no solution could make a difference."""
+    checks = [s for s in tree.body if isinstance(s, ast.FunctionDef) and s.name == "check" and
+              (s.args.posonlyargs or s.args.args or s.args.vararg)]
+    if checks and not uses(runs(tree), "check"):
+        if entry:
+            tree.body += ast.parse("check(" + entry + ")", "test").body
+        elif not any(uses(ast.walk(s), "check") for s in tree.body if s not in checks):
+            raise Broken("defines check(%s), which nothing calls: give the record an \"entry_point\", the name of the "
+                         "function to check" % ast.unparse(checks[-1].args))
+    if not any(isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id != "print" for n in runs(tree)):
+        raise Broken("tests nothing: it runs no statement that can fail with a wrong solution, only definitions, imports, "
+                     "constants, comments or pass")
+
+
 def run(peer, task):
-    text = task["test"]
-    entry = task.get("entry")
-    if entry and "def check(" in text and not any(l.startswith("check(") for l in text.split("\n")):
-        text += "\ncheck(" + entry + ")\n"
     try:
-        trees = [ast.parse(task["setup"], "setup"), ast.parse(text, "test")]
+        trees = [ast.parse(task["setup"], "setup"), ast.parse(task["test"], "test")]
+        checked(trees[1], task.get("entry"))
     except (SyntaxError, ValueError) as e:
-        return {"v": "bad", "message": "%s: %s" % (type(e).__name__, e)}
+        return {"v": "bad", "message": "cannot be run: %s: %s" % (type(e).__name__, e)}
+    except Broken as e:
+        return {"v": "bad", "message": str(e)}
     m = peer.recv()
     if m[0] != "value":
         return {"v": "error", "message": str(m[3]) if len(m) > 3 else "the solution did not load"}
@@ -78,7 +122,7 @@ def run(peer, task):
         raise
     except BaseException as e:
         if isinstance(e, ModuleNotFoundError) and not hasattr(e, "from_solution"):
-            return {"v": "bad", "message": str(e)}
+            return {"v": "bad", "message": "cannot be run: %s" % e}
         return {"v": "error", "message": (type(e).__name__ + ": " + str(e))[:400]}
     return {"v": "ok"}
 

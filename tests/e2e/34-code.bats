@@ -270,13 +270,64 @@ END
     expect_error 1 'is no test'
     one '{"tests":["assert ("]}' 'def f(): pass' >n.jsonl
     run_tool mint-score code n.jsonl -o out
-    expect_error 1 'a test cannot be run: SyntaxError'
+    expect_error 1 'test 0 cannot be run: SyntaxError'
     one '{"language":"cobol","tests":["x"]}' x >n.jsonl
     run_tool mint-score code n.jsonl -o out
     expect_error 1 'must be one of "python"'
     one '{"language":"c","tests":["assert 1"]}' $'```c\nint x;\n```' >n.jsonl
     run_tool mint-score code n.jsonl -o out
     expect_error 1 'test 0 is for Python'
+}
+
+@test "a test that tests nothing is a broken record" {
+    local t
+    for t in '' '# c' '"""doc"""' pass 'import math' 'x = [1, 2]' 'assert True' 'print("ok")' 'g = lambda: f(1)' \
+        $'def test_f():\n    assert f(1) == 3' $'class T:\n    n: int = 0\n    def test(self): assert f(1) == 3' \
+        $'try:\n    import math\nexcept ImportError:\n    pass' \
+        $'def main():\n    assert f(1) == 3\nif __name__ == "__main__":\n    main()'; do
+        one "$(jq -nc --arg t "$t" '{entry_point: "f", tests: ["assert f(1)", $t]}')" 'def f(x): return 2' >n.jsonl
+        run_tool mint-score code n.jsonl -o out
+        expect_error 1 'n.jsonl:1: '
+        has "$stderr" 'test 1 tests nothing'
+        [ ! -e out ]
+    done
+    one '{"tests":""}' 'y=1' >n.jsonl
+    run_tool mint-score code n.jsonl -o out
+    expect_error 1 'test 0 tests nothing'
+    # whether the solution loads or not
+    one '{"tests":["pass"]}' 'import os; os._exit(0)' >n.jsonl
+    run_tool mint-score code n.jsonl -o out
+    expect_error 1 'test 0 tests nothing'
+}
+
+@test "check(candidate) is called, or the record is broken" {
+    local t n=0
+    for t in $'def check(candidate):\n  assert candidate(1)==3' $'def check(f):\n  assert f(1)==3' \
+        $'def check (c):\n  """\ncheck(f)\n"""\n  assert c(1)==3\n# check(f)' \
+        $'def check(c):\n  assert c(1)==3\ndef test_check():\n  check(f)' \
+        $'def check(c):\n  assert c(1)==3\nif __name__ == "__main__":\n  check(f)'; do
+        one "$(jq -nc --arg t "$t" '{entry_point: "f", tests: $t}')" 'def f(x): return 3' 'def f(x): return 2' >c.jsonl
+        run_tool mint-score code c.jsonl -o "c$n"
+        expect 0
+        [ "$(rewards "c$n")" = '[1,0]' ] || fail "$t: $(rewards "c$n")"
+        n=$((n + 1))
+    done
+    for t in $'def check(candidate):\n  assert candidate(1)==3' \
+        $'def check(candidate):\n  assert candidate(1)==3\nassert f(1) == 2'; do
+        one "$(jq -nc --arg t "$t" '{tests: [$t]}')" 'def f(x): return 2' >c.jsonl
+        run_tool mint-score code c.jsonl -o out
+        expect_error 1 'test 0 defines check(candidate), which nothing calls: give the record an "entry_point"'
+    done
+    # what the test calls itself needs no entry_point
+    one "$(jq -nc --arg t $'def check(f):\n  assert f(1)==3\ncheck(f)' '{tests: [$t,
+        "def check(f):\n  assert f(1)==3\ndef main(): check(f)\nmain()"]}')" 'def f(x): return 3' 'def f(x): return 2' >c.jsonl
+    run_tool mint-score code c.jsonl -o own
+    [ "$(rewards own)" = '[1,0]' ]
+    # and a test of raised errors, of a name, or of an effect is one
+    one '{"tests":["try:\n    f(1)\nexcept ValueError: pass\nelse: raise AssertionError","f","x = f","class T:\n    assert f"]}' \
+        'def f(x): raise ValueError' >c.jsonl
+    run_tool mint-score code c.jsonl -o kinds
+    [ "$(rewards kinds)" = '[1]' ]
 }
 
 @test "without isolation: only if asked for, with a warning, and no folder is left" {
