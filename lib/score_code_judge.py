@@ -84,8 +84,8 @@ def checked(tree, entry):
             raise Broken("defines check(%s), which nothing calls: give the record an \"entry_point\", the name of the "
                          "function to check" % ast.unparse(checks[-1].args))
     if not any(isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id != "print" for n in runs(tree)):
-        raise Broken("tests nothing: it runs no statement that can fail with a wrong solution, only definitions, imports, "
-                     "constants, comments or pass")
+        raise Broken("tests nothing: it runs no statement that can fail with a wrong solution, only definitions, "
+                     "imports, constants, comments or pass")
 
 
 def run(peer, task):
