@@ -183,27 +183,66 @@ static char *resolve_target(const char *target)
     return NULL;
 }
 
-static bool is_dead(const char *digits)
+/* The pid and nothing else, or followed by "-old"; 0 if it is no temporary's. */
+static pid_t pid_of(const char *digits)
 {
     char *end;
     errno = 0;
     long pid = strtol(digits, &end, 10);
     bool old = strcmp(end, "-old") == 0;
     if (!isdigit((unsigned char)*digits) || errno || pid <= 0 || pid > INT32_MAX || (*end && !old))
-        return false;
-    return pid == getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
+        return 0;
+    return (pid_t)pid;
 }
 
-/* A writer holds a lock on its temporary, which tells the living also across containers, where pids
- * say nothing. */
-static bool is_unlocked(int dir, const char *name)
+/* A killed process whose parent never waits for it stays visible to kill(2), but writes no more. */
+static bool is_zombie(pid_t pid)
+{
+    char path[48], text[512];
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *name_end = strrchr(text, ')'); /* the name may hold anything */
+    return name_end && name_end[1] == ' ' && (name_end[2] == 'Z' || name_end[2] == 'X');
+}
+
+static bool is_dead(pid_t pid)
+{
+    return pid == getpid() || (kill(pid, 0) != 0 && errno == ESRCH) || is_zombie(pid);
+}
+
+enum sign { ALIVE, DEAD, UNKNOWN };
+
+/*
+ * A writer holds a lock on its temporary from before anyone can take it for stale until it is
+ * renamed. That tells the living from the dead where pids do not: they are used again, zombies
+ * have one, and those of other containers say nothing.
+ */
+static enum sign sign_of_life(int dir, const char *name)
 {
     int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return errno == EACCES;
-    bool free_now = flock(fd, LOCK_EX | LOCK_NB) == 0;
+        return errno == EACCES ? UNKNOWN : ALIVE;
+    enum sign sign = flock(fd, LOCK_EX | LOCK_NB) == 0 ? DEAD
+                     : errno == EWOULDBLOCK            ? ALIVE
+                                                       : UNKNOWN; /* no locks on this file system */
     close(fd);
-    return free_now;
+    return sign;
+}
+
+/* name is NAME.tmp-DIGITS; the folder that a writer moved aside (-old) is not locked by it. */
+static bool is_stale(int dir, const char *name, const char *digits)
+{
+    pid_t pid = pid_of(digits);
+    if (pid == 0)
+        return false;
+    enum sign sign = sign_of_life(dir, name);
+    if (sign == DEAD && !strstr(digits, "-old"))
+        return true;
+    return sign != ALIVE && is_dead(pid);
 }
 
 /* Removes what dead writers of the same target left. NAME.tmp-PID-old is the only copy while there
@@ -220,8 +259,7 @@ static void remove_stale(const char *target)
             continue;
         char *path = mint_fs_join(folder, e->d_name);
         bool only_copy = strstr(e->d_name + n, "-old") && !mint_fs_exists(target);
-        if (is_dead(e->d_name + n + 5) && !only_copy && !is_live(path) &&
-            is_unlocked(dirfd(d), e->d_name))
+        if (!only_copy && !is_live(path) && is_stale(dirfd(d), e->d_name, e->d_name + n + 5))
             remove_tree(dirfd(d), e->d_name, 0);
         free(path);
     }
@@ -276,7 +314,7 @@ int mint_fs_write_all(int fd, const void *p, size_t n)
 static int read_all(int fd, const char *path, size_t max, struct mint_buf *b, struct mint_err *err)
 {
     struct stat st;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uintmax_t)st.st_size <= max)
+    if (fstat(fd, &st) == 0 && (uintmax_t)st.st_size <= max)
         mint_buf_reserve(b, (size_t)st.st_size + 1);
     for (;;) {
         mint_buf_reserve(b, 4096);
@@ -294,12 +332,26 @@ static int read_all(int fd, const char *path, size_t max, struct mint_buf *b, st
     }
 }
 
+/* For reading; a descriptor, or -1. A named pipe must not hang here. */
+static int open_regular(const char *path, struct mint_err *err)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return mint_fail_errno(err, "cannot open %s", path);
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        return fd;
+    mint_fail(err, MINT_EIO, "%s is no regular file", path);
+    close(fd);
+    return -1;
+}
+
 int mint_fs_read_file(const char *path, size_t max_bytes, char **out, size_t *n,
                       struct mint_err *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open_regular(path, err);
     if (fd < 0)
-        return mint_fail_errno(err, "cannot open %s", path);
+        return -1;
     struct mint_buf b = MINT_BUF_INIT;
     int rc = read_all(fd, path, max_bytes, &b, err);
     close(fd);
@@ -344,9 +396,9 @@ static int copy_bytes(int in, int out)
 
 int mint_fs_copy_file(const char *from, const char *to, struct mint_err *err)
 {
-    int in = open(from, O_RDONLY | O_CLOEXEC);
+    int in = open_regular(from, err);
     if (in < 0)
-        return mint_fail_errno(err, "cannot open %s", from);
+        return -1;
     int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (out < 0) {
         mint_fail_errno(err, "cannot create %s", to);
@@ -368,14 +420,12 @@ int mint_fs_map(struct mint_map *m, const char *path, struct mint_err *err)
 {
     struct stat st;
     *m = (struct mint_map){NULL, 0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a named pipe must not hang here */
+    int fd = open_regular(path, err);
     if (fd < 0)
-        return mint_fail_errno(err, "cannot open %s", path);
+        return -1;
     int rc = 0;
     if (fstat(fd, &st) < 0)
         rc = mint_fail_errno(err, "cannot read %s", path);
-    else if (!S_ISREG(st.st_mode))
-        rc = mint_fail(err, MINT_EIO, "%s is no regular file", path);
     else if (st.st_size > 0) {
         void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p == MAP_FAILED)
@@ -425,17 +475,39 @@ static int prepare(const char *target, bool force, char **path, char **resolved,
     return 0;
 }
 
+/* Made and locked. Before the lock another writer may take it for stale and remove it. */
+static int create_locked(const char *path)
+{
+    struct stat st;
+    for (;;) {
+        int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0)
+            return -1;
+        /* file systems without locks are fine: pids must do there */
+        bool contested = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        if (!contested && fstat(fd, &st) == 0 && st.st_nlink > 0)
+            return fd;
+        unlink(path);
+        close(fd);
+    }
+}
+
 int mint_tmpfile_open(struct mint_tmpfile *t, const char *target, bool force, struct mint_err *err)
 {
     struct stat st;
     *t = (struct mint_tmpfile){.fd = -1};
+    size_t n = strlen(target);
+    if (n > 1 && target[n - 1] == '/')
+        return mint_fail(err, MINT_EIO,
+                         "cannot create %s: that names a folder; name a file, as in %sNAME", target,
+                         target);
     if (prepare(target, force, &t->path, &t->target, &st, err) < 0) {
         *t = (struct mint_tmpfile){.fd = -1};
         return -1;
     }
     if (S_ISDIR(st.st_mode))
         mint_fail(err, MINT_EIO, "%s is a folder", target);
-    else if ((t->fd = open(t->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
+    else if ((t->fd = create_locked(t->path)) < 0)
         mint_fail_errno(err, "cannot create %s", target);
     if (t->fd < 0) {
         free(t->path);
@@ -444,7 +516,6 @@ int mint_tmpfile_open(struct mint_tmpfile *t, const char *target, bool force, st
         return -1;
     }
     register_temp(t->path, false);
-    flock(t->fd, LOCK_EX | LOCK_NB); /* only a sign of life: file systems without locks are fine */
     if (S_ISREG(st.st_mode))
         (void)!fchmod(t->fd, st.st_mode & 0777); /* what is replaced may have been private */
     t->force = force;
@@ -486,7 +557,7 @@ int mint_tmpfile_commit(struct mint_tmpfile *t, struct mint_err *err)
         return -1;
     }
     int fd = t->fd;
-    t->fd = -1;
+    t->fd = dup(fd); /* keeps the lock until the file has its name */
     if (close(fd) < 0) {
         mint_fail_errno(err, "cannot write %s", t->target);
         mint_tmpfile_abort(t);
@@ -502,6 +573,8 @@ int mint_tmpfile_commit(struct mint_tmpfile *t, struct mint_err *err)
         return -1;
     }
     unregister_temp(t->path);
+    if (t->fd >= 0)
+        close(t->fd);
     rc = sync_folder_of(t->target, err);
     forget_file(t);
     return rc;
@@ -519,6 +592,83 @@ void mint_tmpfile_abort(struct mint_tmpfile *t)
 
 /* --- one atomic folder */
 
+bool mint_fs_holds(const char *dir, const char *path)
+{
+    struct stat top, st, last = {0};
+    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool known = fd >= 0 && stat(dir, &top) == 0, found = false;
+    while (known && fd >= 0 && !found && fstat(fd, &st) == 0) {
+        found = st.st_dev == top.st_dev && st.st_ino == top.st_ino;
+        if (st.st_dev == last.st_dev && st.st_ino == last.st_ino)
+            break; /* the root is its own parent */
+        last = st;
+        int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        close(fd);
+        fd = up;
+    }
+    if (fd >= 0)
+        close(fd);
+    return found;
+}
+
+/* Empty, or with the file that every model or adapter folder has; another's files are not ours. */
+static bool is_replaceable(const char *dir)
+{
+    static const char *const marks[] = {"config.json", "adapter_config.json"};
+    struct stat st;
+    bool ours = false;
+    for (size_t i = 0; i < MINT_ARRAY_LEN(marks); i++) {
+        char *mark = mint_fs_join(dir, marks[i]);
+        ours |= stat(mark, &st) == 0 && S_ISREG(st.st_mode);
+        free(mark);
+    }
+    DIR *d = ours ? NULL : opendir(dir);
+    if (!d)
+        return ours;
+    size_t entries = 0;
+    while (entries <= 2 && readdir(d))
+        entries++;
+    closedir(d);
+    return entries <= 2; /* . and .. */
+}
+
+static int check_replaceable(const char *dir, struct mint_err *err)
+{
+    if (mint_fs_holds(dir, "."))
+        return mint_fail(err, MINT_EIO,
+                         "%s holds the working folder, so it is not replaced; name another folder",
+                         dir);
+    if (!is_replaceable(dir))
+        return mint_fail(err, MINT_EIO,
+                         "%s is no model or adapter folder (no config.json, no "
+                         "adapter_config.json), so -f does not replace it; remove it, or name "
+                         "another folder",
+                         dir);
+    return 0;
+}
+
+static int make_folder(struct mint_tmpdir *t, const char *target, struct mint_err *err)
+{
+    struct stat st;
+    for (;;) {
+        if (mkdir(t->path, 0777) < 0)
+            return mint_fail_errno(err, "cannot create folder %s", target);
+        register_temp(t->path, true);
+        t->fd = open(t->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        /* before the lock another writer may take it for stale and remove it */
+        if (t->fd >= 0 && (flock(t->fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
+            fstat(t->fd, &st) == 0 && st.st_nlink > 0)
+            return 0;
+        if (t->fd < 0 && errno != ENOENT)
+            return 0; /* no lock, then; filling it will say what is wrong */
+        if (t->fd >= 0)
+            close(t->fd);
+        t->fd = -1;
+        rmdir(t->path);
+        unregister_temp(t->path);
+    }
+}
+
 int mint_tmpdir_open(struct mint_tmpdir *t, const char *target, bool force, struct mint_err *err)
 {
     struct stat st;
@@ -530,18 +680,14 @@ int mint_tmpdir_open(struct mint_tmpdir *t, const char *target, bool force, stru
     int rc = -1;
     if (st.st_mode && !S_ISDIR(st.st_mode))
         mint_fail(err, MINT_EIO, "%s is no folder", target);
-    else if ((rc = mkdir(t->path, 0777)) < 0)
-        mint_fail_errno(err, "cannot create folder %s", target);
+    else if (!st.st_mode || check_replaceable(t->target, err) == 0)
+        rc = make_folder(t, target, err);
     if (rc < 0) {
         free(t->path);
         free(t->target);
         *t = (struct mint_tmpdir){.fd = -1};
         return -1;
     }
-    register_temp(t->path, true);
-    t->fd = open(t->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (t->fd >= 0)
-        flock(t->fd, LOCK_EX | LOCK_NB);
     t->force = force;
     return 0;
 }
@@ -635,7 +781,8 @@ static int publish_folder(const struct mint_tmpdir *t)
 
 int mint_tmpdir_commit(struct mint_tmpdir *t, struct mint_err *err)
 {
-    if (sync_tree(t->path, 0, err) < 0) {
+    if (sync_tree(t->path, 0, err) < 0 ||
+        (t->force && mint_fs_exists(t->target) && check_replaceable(t->target, err) < 0)) {
         mint_tmpdir_abort(t);
         return -1;
     }

@@ -4,9 +4,10 @@
  *
  * A temporary is made beside its target (NAME.tmp-PID), so that rename is atomic. All live
  * temporaries are in one list: mint_fs_cleanup removes them, and cli.c calls it from the handlers
- * of INT, TERM, HUP. Stale temporaries of dead processes (NAME.tmp-PID with no such PID, and
- * nobody holding flock on it) are removed when the same target is written again. A target that is a
- * symbolic link stays one: what it points to is replaced. The mode of a replaced file is kept.
+ * of INT, TERM, HUP. Stale temporaries of dead processes (NAME.tmp-PID on which nobody holds
+ * flock; where a file system has no locks, whose PID is gone or a zombie) are removed when the same
+ * target is written again. A target that is a symbolic link stays one: what it points to is
+ * replaced. The mode of a replaced file is kept.
  * Different temporaries may be used by different threads, one by one thread only.
  */
 #ifndef MINT_FS_H
@@ -15,7 +16,8 @@
 #include "base.h"
 #include "err.h"
 
-/* --- whole files in memory: for small ones (config.json). *out is '\0'-terminated, free() it. */
+/* --- whole files in memory: for small ones (config.json). *out is '\0'-terminated, free() it.
+ * What is no regular file (a pipe would hang) is refused. */
 int mint_fs_read_file(const char *path, size_t max_bytes, char **out, size_t *n,
                       struct mint_err *err);
 /* Atomic write of a whole file (temporary, fsync, rename, fsync of the folder). */
@@ -36,7 +38,7 @@ struct mint_tmpfile {
     bool force;
 };
 /* force false: fails if target exists ("... exists; use -f to replace it"), now and again at
- * commit. */
+ * commit. A target with a slash at its end names a folder and is refused. */
 int mint_tmpfile_open(struct mint_tmpfile *t, const char *target, bool force, struct mint_err *err);
 int mint_tmpfile_commit(struct mint_tmpfile *t,
                         struct mint_err *err); /* fsync, rename, fsync folder; frees t */
@@ -50,6 +52,8 @@ struct mint_tmpdir {
     bool force;
     int fd; /* of the folder, kept open for its lock */
 };
+/* force replaces only an empty folder or one with config.json or adapter_config.json (a model or an
+ * adapter), and never the working folder or one that holds it: checked now and at commit. */
 int mint_tmpdir_open(struct mint_tmpdir *t, const char *target, bool force, struct mint_err *err);
 int mint_tmpdir_commit(struct mint_tmpdir *t, struct mint_err *err);
 void mint_tmpdir_abort(struct mint_tmpdir *t);
@@ -70,6 +74,9 @@ int mint_fs_write_all(int fd, const void *p,
 int mint_fs_copy_file(const char *from, const char *to, struct mint_err *err);
 bool mint_fs_exists(const char *path);
 bool mint_fs_is_dir(const char *path);
+/* Whether folder path is folder dir itself or lies below it; false if either cannot be looked at.
+ */
+bool mint_fs_holds(const char *dir, const char *path);
 char *mint_fs_join(const char *dir, const char *name); /* malloc'ed "dir/name" */
 void mint_fs_cleanup(void); /* async-signal-safe: unlinks live temporaries */
 

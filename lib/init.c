@@ -308,6 +308,31 @@ static int check_weights(const char *dir, struct mint_err *err)
     return rc;
 }
 
+/*
+ * No value may become an infinity in the dtype that stores it, nor a spread that is asked for
+ * vanish. The widest draw is known (the sum of four words is at most 131070 from its mean), so the
+ * answer does not depend on the seed or the size of the model.
+ */
+static int check_value(const struct mint_init *o, const char *option, double mean, double std,
+                       struct mint_err *err)
+{
+    float widest = (float)(std / sqrt(4294967295.0 / 3)) * 131070, back;
+    char bytes[4];
+    widest += (float)mean;
+    mint_dtype_from_f32(o->dtype, &widest, bytes, 1);
+    mint_dtype_to_f32(o->dtype, bytes, &back, 1);
+    if (!isfinite(back))
+        return mint_fail(err, MINT_EUSAGE,
+                         "%s %g gives values up to %g, which do not fit %s; use a smaller one%s",
+                         option, std, mean + std * sqrt(12), mint_dtype_name(o->dtype),
+                         o->dtype == MINT_F16 ? ", or --dtype bf16 or f32" : "");
+    if (std > 0 && back == 0)
+        return mint_fail(err, MINT_EUSAGE,
+                         "%s %g gives nothing but zeros in %s; use a greater one, or 0", option,
+                         std, mint_dtype_name(o->dtype));
+    return 0;
+}
+
 static int check_options(const struct mint_init *o, struct mint_err *err)
 {
     const struct mint_model_config *c = &o->config;
@@ -319,6 +344,9 @@ static int check_options(const struct mint_init *o, struct mint_err *err)
                          c->heads, c->kv_heads);
     if (c->head_dim % 2)
         return mint_fail(err, MINT_EUSAGE, "--head-dim %d is odd", c->head_dim);
+    if ((!(o->std < 0) && check_value(o, "--init-std", 0, o->std, err)) ||
+        check_value(o, "--norm-std", 1, o->norm_std, err))
+        return -1;
     size_t n = mint_weights_count(c);
     if (o->shards < 1 || (size_t)o->shards > n)
         return mint_fail(err, MINT_EUSAGE, "--shards %d: the model has %zu tensors", o->shards, n);

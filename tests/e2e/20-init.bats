@@ -69,6 +69,12 @@ names() {
     expect_error 1 "m exists"
     [ "$(cat m/notes)" = precious ]
     run_tool mint-init -f --to m
+    expect_error 1 "m is no model or adapter folder"
+    [ "$(cat m/notes)" = precious ]
+    touch m/config.json
+    run_tool mint-init -f --to "$PWD"
+    expect_error 1 "holds the working folder"
+    run_tool mint-init -f --to m
     expect 0
     [ ! -e m/notes ]
     [ -s m/model.safetensors ]
@@ -86,6 +92,10 @@ names() {
     expect_error 2 "vocab"
     run_tool mint-init --to m --shards 9999
     expect_error 2 "--shards 9999: the model has"
+    run_tool mint-init --to m --dtype f16 --init-std 1000000
+    expect_error 2 "--init-std 1e+06 gives values up to 3.4641e+06, which do not fit F16"
+    run_tool mint-init --to m --dtype f16 --norm-std 1e5
+    expect_error 2 "--norm-std 100000 gives"
     run_tool mint-init --to m extra
     expect_error 2 "unexpected operand \"extra\""
     [ -z "$(ls -A)" ]
@@ -112,4 +122,21 @@ names() {
     wait "$pid" || status=$?
     [ "$status" = 143 ] || skip "done before it could be killed"
     [ -z "$(ls -A)" ] || fail "left: $(ls -A)"
+}
+
+@test "killed with KILL: the next run to the same folder removes what was left" {
+    for _ in 1 2 3; do
+        mint-init --to m --preset smollm2-135m --threads 1 &
+        pid=$!
+        for _ in $(seq 500); do
+            compgen -G "m.tmp-$pid/model.safetensors" >/dev/null && break
+            sleep 0.01
+        done
+        kill -KILL "$pid" 2>/dev/null || skip "done before it could be killed"
+        wait "$pid" || true
+    done
+    # and the number of one is another process's by now
+    mkdir -p "m.tmp-$$"
+    mint-init --to m
+    [ "$(ls -A)" = m ] || fail "left: $(ls -A)"
 }

@@ -167,6 +167,20 @@ trainer_state() {
     nothing_made
 }
 
+@test "a named pipe in a model or adapter folder does not hang" {
+    cp -rL qwen3 base
+    rm base/config.json
+    mkfifo base/config.json
+    run_tool timeout 20 mint-export --model base --adapter qwen3/adapter --to out --format hf
+    expect_error 1 "base/config.json is no regular file"
+    rm base/adapter/adapter_config.json
+    mkfifo base/adapter/adapter_config.json
+    run_tool timeout 20 mint-export --model qwen3 --adapter base/adapter --to out --format peft
+    expect_error 1 "base/adapter/adapter_config.json is no regular file"
+    rm -r base
+    nothing_made
+}
+
 @test "usage: status 2" {
     run_tool mint-export --adapter a --to out --format hf
     expect_error 2 "--model DIR is missing"
@@ -187,6 +201,14 @@ trainer_state() {
     run_tool mint-export --model qwen3 --adapter qwen3/adapter --to out --format hf
     expect_error 1 "out exists"
     [ "$(cat out/notes)" = precious ]
+    run_tool mint-export -q -f --model qwen3 --adapter qwen3/adapter --to out --format hf
+    expect_error 1 "out is no model or adapter folder"
+    [ "$(cat out/notes)" = precious ]
+    mkfifo out/config.json # and what only has the name of a model's file is none
+    run_tool timeout 20 mint-export -q -f --model qwen3 --adapter qwen3/adapter --to out --format hf
+    expect_error 1 "out is no model or adapter folder"
+    rm out/config.json
+    touch out/config.json
     run_tool mint-export -q -f --model qwen3 --adapter qwen3/adapter --to out --format hf
     expect 0
     [ ! -e out/notes ]

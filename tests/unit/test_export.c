@@ -476,6 +476,11 @@ static void test_target_is_kept(void **state)
     assert_int_equal(mint_export_peft(&o, &r, &err), -1);
     assert_true(mint_fs_exists("out/precious"));
     o.force = true;
+    assert_int_equal(mint_export_hf(&o, &r, &err), -1);
+    assert_says(&err, "out is no model or adapter folder");
+    assert_int_equal(mint_export_peft(&o, &r, &err), -1);
+    assert_true(mint_fs_exists("out/precious"));
+    data_text("out/config.json", "{}");
     assert_int_equal(mint_export_hf(&o, &r, &err), 0);
     assert_false(mint_fs_exists("out/precious"));
     assert_true(mint_fs_exists("out/config.json"));
@@ -498,6 +503,20 @@ static void test_target_is_a_source(void **state)
     assert_int_equal(mint_export_peft(&o, &r, &err), -1);
     assert_says(&err, "is the adapter itself");
     assert_true(mint_fs_exists("tied-ck/trainer_state.json"));
+    assert_int_equal(mkdir("up", 0777), 0);
+    data_text("up/config.json", "{}");
+    assert_int_equal(rename("tied", "up/tied"), 0);
+    o = EXPORT("up/tied", "tied-ck");
+    o.force = true;
+    o.to = "up";
+    assert_int_equal(mint_export_hf(&o, &r, &err), -1);
+    assert_says(&err, "--to up holds the base model up/tied");
+    assert_int_equal(rename("up/tied", "tied"), 0);
+    assert_int_equal(rename("tied-ck", "up/ck"), 0);
+    o.model = "tied";
+    o.adapter = "up/ck";
+    assert_int_equal(mint_export_peft(&o, &r, &err), -1);
+    assert_says(&err, "--to up holds the adapter up/ck");
 }
 
 static void test_broken_base(void **state)

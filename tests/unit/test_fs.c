@@ -77,6 +77,14 @@ static void read_file_has_limits(void **state)
     assert_string_equal(err.msg, "cannot open none: No such file or directory");
     assert_int_equal(mint_fs_read_file(".", 9, &text, &n, &err), -1);
     assert_int_equal(mint_fs_read_file("/dev/zero", 100000, &text, &n, &err), -1);
+    mkfifo("pipe", 0666);
+    alarm(20); /* neither may wait for a writer */
+    assert_int_equal(mint_fs_read_file("pipe", 9, &text, &n, &err), -1);
+    assert_string_equal(err.msg, "pipe is no regular file");
+    assert_int_equal(mint_fs_copy_file("pipe", "b", &err), -1);
+    assert_string_equal(err.msg, "pipe is no regular file");
+    alarm(0);
+    assert_false(mint_fs_exists("b"));
     make("empty", "");
     assert_int_equal(mint_fs_read_file("empty", 0, &text, &n, &err), 0);
     assert_string_equal(text, "");
@@ -207,6 +215,12 @@ static void bad_targets_are_named(void **state)
     }
     assert_int_equal(mint_tmpfile_open(&t, "x", true, &err), -1);
     assert_string_equal(err.msg, "x is a folder");
+    assert_int_equal(mint_tmpfile_open(&t, "new/", false, &err), -1);
+    assert_string_equal(err.msg, "cannot create new/: that names a folder; name a file, as in "
+                                 "new/NAME");
+    assert_int_equal(mint_tmpfile_open(&t, "x//", true, &err), -1);
+    assert_int_equal(mint_fs_write_file("new/", "x", 1, &err), -1);
+    assert_false(mint_fs_exists("new"));
     make("file", "");
     assert_int_equal(mint_tmpdir_open(&d, "file", true, &err), -1);
     assert_string_equal(err.msg, "file is no folder");
@@ -228,6 +242,15 @@ static void one_writer_a_target(void **state)
     assert_int_equal(mint_tmpfile_commit(&t, &err), 0);
 }
 
+static void fill(const struct mint_tmpdir *t, const char *text)
+{
+    char *sub = mint_fs_join(t->path, "sub"), *file = mint_fs_join(sub, "file");
+    assert_int_equal(mkdir(sub, 0777), 0);
+    make(file, text);
+    free(sub);
+    free(file);
+}
+
 /* A process that is over, so that its pid is free. */
 static long dead_pid(void)
 {
@@ -243,18 +266,20 @@ static void stale_temporaries_are_removed(void **state)
     (void)state;
     struct mint_err err;
     struct mint_tmpfile t;
-    char dead[64], folder[64], inner[80], alive[64], own[64], locked[64], other[64];
+    char dead[64], folder[64], inner[80], reused[64], own[64], locked[64], other[64], old[64];
     long pid = dead_pid();
     snprintf(dead, sizeof dead, "out.tmp-%ld", pid);
     snprintf(own, sizeof own, "out.tmp-%ld", (long)getpid());
-    snprintf(alive, sizeof alive, "out.tmp-%ld", (long)getppid());
+    snprintf(reused, sizeof reused, "out.tmp-%ld", (long)getppid());
+    snprintf(old, sizeof old, "out.tmp-%ld-old", (long)getppid());
     snprintf(other, sizeof other, "out.tmp-%ldx", pid);
     snprintf(folder, sizeof folder, "out.tmp-%ld", dead_pid());
     snprintf(inner, sizeof inner, "%s/file", folder);
     snprintf(locked, sizeof locked, "out.tmp-%ld", dead_pid());
     make(dead, "");
     make(own, "left by an earlier process of this number");
-    make(alive, "");
+    make(reused, "by a dead writer, whose number another process has by now");
+    mkdir(old, 0777); /* its writer may still move it back */
     make(other, "");
     make("out.tmp-", "");
     make("other.tmp-1", "");
@@ -267,7 +292,8 @@ static void stale_temporaries_are_removed(void **state)
     assert_int_equal(mint_tmpfile_open(&t, "out", false, &err), 0);
     assert_false(mint_fs_exists(dead));
     assert_false(mint_fs_exists(folder));
-    assert_true(mint_fs_exists(alive));
+    assert_false(mint_fs_exists(reused));
+    assert_true(mint_fs_exists(old));
     assert_true(mint_fs_exists(other));
     assert_true(mint_fs_exists(locked));
     assert_true(mint_fs_exists("out.tmp-"));
@@ -275,6 +301,50 @@ static void stale_temporaries_are_removed(void **state)
     assert_int_equal(mint_tmpfile_commit(&t, &err), 0);
     assert_content("out", "");
     close(fd);
+}
+
+/* What writers that nobody waits for leave behind, a file and a folder; a writer at work loses
+ * nothing. */
+static void temporaries_of_the_killed_are_removed(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_tmpfile t;
+    struct mint_tmpdir d;
+    int ends[2];
+    char text[64], c;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (mint_tmpfile_open(&t, "out", false, NULL) < 0 ||
+            mint_tmpdir_open(&d, "ck", false, NULL) < 0)
+            _exit(9);
+        fill(&d, "x");
+        (void)!write(ends[1], "r", 1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ends[0], &c, 1), 1);
+    assert_int_equal(mint_tmpfile_open(&t, "out", false, &err), 0);
+    assert_int_equal(mint_tmpdir_open(&d, "ck", false, &err), 0);
+    mint_tmpfile_abort(&t);
+    mint_tmpdir_abort(&d);
+    snprintf(text, sizeof text, "out.tmp-%ld", (long)child);
+    assert_true(mint_fs_exists(text));
+    snprintf(text, sizeof text, "ck.tmp-%ld", (long)child);
+    assert_true(mint_fs_exists(text));
+    siginfo_t info;
+    kill(child, SIGKILL);
+    /* dead, but left as a zombie */
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(mint_tmpfile_open(&t, "out", false, &err), 0);
+    assert_int_equal(mint_tmpdir_open(&d, "ck", false, &err), 0);
+    mint_tmpfile_abort(&t);
+    mint_tmpdir_abort(&d);
+    assert_no_temporaries();
+    waitpid(child, NULL, 0);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 static void the_only_copy_is_not_stale(void **state)
@@ -293,15 +363,6 @@ static void the_only_copy_is_not_stale(void **state)
     mint_tmpdir_abort(&t);
 }
 
-static void fill(const struct mint_tmpdir *t, const char *text)
-{
-    char *sub = mint_fs_join(t->path, "sub"), *file = mint_fs_join(sub, "file");
-    assert_int_equal(mkdir(sub, 0777), 0);
-    make(file, text);
-    free(sub);
-    free(file);
-}
-
 static void tmpdir_commits_and_replaces(void **state)
 {
     (void)state;
@@ -315,6 +376,7 @@ static void tmpdir_commits_and_replaces(void **state)
     assert_true(mint_fs_is_dir("ck"));
     assert_int_equal(mint_tmpdir_open(&t, "ck", false, &err), -1);
     assert_string_equal(err.msg, "ck exists; use -f to replace it");
+    make("ck/adapter_config.json", "{}");
     assert_int_equal(mint_tmpdir_open(&t, "ck", true, &err), 0);
     fill(&t, "two");
     assert_content("ck/sub/file", "one");
@@ -352,6 +414,67 @@ static void tmpdir_does_not_take_an_empty_folder(void **state)
     assert_int_equal(mint_tmpdir_commit(&t, &err), -1);
     assert_string_equal(err.msg, "ck exists; use -f to replace it");
     assert_no_temporaries();
+}
+
+static void force_spares_what_is_no_model(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_tmpdir t;
+    mkdir("home", 0777);
+    make("home/notes", "kept");
+    assert_int_equal(mint_tmpdir_open(&t, "home", true, &err), -1);
+    assert_string_equal(err.msg,
+                        "home is no model or adapter folder (no config.json, no "
+                        "adapter_config.json), so -f does not replace it; remove it, or name "
+                        "another folder");
+    mkdir("home/config.json", 0777); /* the name alone is not it */
+    assert_int_equal(symlink("home", "link"), 0);
+    assert_int_equal(mint_tmpdir_open(&t, "link", true, &err), -1);
+    assert_content("home/notes", "kept");
+    /* what came while the new folder was being filled */
+    assert_int_equal(mint_tmpdir_open(&t, "late", true, &err), 0);
+    mkdir("late", 0777);
+    make("late/notes", "kept");
+    assert_int_equal(mint_tmpdir_commit(&t, &err), -1);
+    assert_content("late/notes", "kept");
+    /* an empty folder, and a model that holds more */
+    mkdir("empty", 0777);
+    assert_int_equal(mint_tmpdir_open(&t, "empty", true, &err), 0);
+    assert_int_equal(mint_tmpdir_commit(&t, &err), 0);
+    mkdir("model", 0777);
+    make("model/config.json", "{}");
+    mkdir("model/sub", 0777);
+    assert_int_equal(mint_tmpdir_open(&t, "model", true, &err), 0);
+    assert_int_equal(mint_tmpdir_commit(&t, &err), 0);
+    assert_false(mint_fs_exists("model/sub"));
+    assert_no_temporaries();
+}
+
+static void force_spares_the_working_folder(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_tmpdir t;
+    mkdir("m", 0777);
+    make("m/config.json", "{}");
+    mkdir("m/a", 0777);
+    mkdir("m/a/b", 0777);
+    assert_true(mint_fs_holds("m", "m/a/b") && mint_fs_holds("m", "m") && mint_fs_holds("/", "m"));
+    assert_false(mint_fs_holds("m/a", "m") || mint_fs_holds("none", "m"));
+    assert_false(mint_fs_holds("m", "none"));
+    char *home = realpath("m", NULL);
+    assert_int_equal(symlink(home, "link"), 0);
+    assert_int_equal(chdir("m/a/b"), 0);
+    const char *const names[] = {home, "../../../m", "../../../link", "../b"};
+    for (size_t i = 0; i < MINT_ARRAY_LEN(names); i++) {
+        assert_int_equal(mint_tmpdir_open(&t, names[i], true, &err), -1);
+        assert_non_null(strstr(err.msg, "holds the working folder"));
+    }
+    assert_content("../../config.json", "{}");
+    assert_int_equal(chdir("../../.."), 0);
+    assert_no_temporaries();
+    free(home);
 }
 
 static void on_signal(int sig)
@@ -491,10 +614,13 @@ int main(void)
         TEST(bad_targets_are_named),
         TEST(one_writer_a_target),
         TEST(stale_temporaries_are_removed),
+        TEST(temporaries_of_the_killed_are_removed),
         TEST(the_only_copy_is_not_stale),
         TEST(tmpdir_commits_and_replaces),
         TEST(tmpdir_abort_removes_the_tree),
         TEST(tmpdir_does_not_take_an_empty_folder),
+        TEST(force_spares_what_is_no_model),
+        TEST(force_spares_the_working_folder),
         TEST(cleanup_in_a_signal_handler),
         TEST(a_forked_child_cleans_nothing_up),
         TEST(copy_is_exact_and_exclusive),

@@ -229,6 +229,42 @@ static void test_tokenizer(void **state)
     mint_buf_release(&b);
 }
 
+static void test_values_that_do_not_fit(void **state)
+{
+    (void)state;
+    static const struct {
+        enum mint_dtype dtype;
+        double std, norm_std;
+        const char *says; /* NULL: fits */
+    } cases[] = {
+        {MINT_F16, 1e6, 0, "--init-std 1e+06 gives values up to 3.4641e+06, which do not fit F16"},
+        {MINT_F16, 18920, 0, "--init-std 18920 gives"},
+        {MINT_F16, -1, 18920, "--norm-std 18920 gives"},
+        {MINT_F16, 18900, 18900, NULL},
+        {MINT_BF16, 1e6, 1e6, NULL},
+        {MINT_BF16, 1e39, 0, "do not fit BF16"},
+        {MINT_F32, 1e300, 0, "do not fit F32"},
+        {MINT_F32, NAN, 0, "do not fit F32"},
+        {MINT_F16, 1e-9, 0, "--init-std 1e-09 gives nothing but zeros in F16"},
+        {MINT_F16, 0, 1e-9, NULL},
+        {MINT_BF16, 1e-9, 0, NULL},
+    };
+    for (size_t i = 0; i < MINT_ARRAY_LEN(cases); i++) {
+        struct mint_err err;
+        struct mint_init o = {.dtype = cases[i].dtype,
+                              .std = cases[i].std,
+                              .norm_std = cases[i].norm_std,
+                              .shards = 1};
+        assert_int_equal(mint_init_preset("tiny", &o.config, &err), 0);
+        int rc = mint_init_write(&o, "m", true, NULL, NULL, &err);
+        assert_int_equal(rc, cases[i].says ? -1 : 0);
+        if (cases[i].says) {
+            assert_says(&err, cases[i].says);
+            assert_int_equal(err.code, MINT_EUSAGE);
+        }
+    }
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -271,6 +307,7 @@ int main(void)
         CASE(test_presets),
         CASE(test_preset_sizes),
         CASE(test_tokenizer),
+        CASE(test_values_that_do_not_fit),
         CASE(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
