@@ -47,7 +47,13 @@ void mint_advantages(enum mint_adv_norm norm, double eps, int ddof, const double
     double mean = sum / (double)n;
     for (size_t i = 0; i < n; i++)
         sq += (r[i] - mean) * (r[i] - mean);
-    if (norm == MINT_ADV_STD || norm == MINT_ADV_GDPO)
+    bool squares = norm == MINT_ADV_STD || norm == MINT_ADV_GDPO;
+    if (!isfinite(mean) || (squares && !isfinite(sq))) {
+        for (size_t i = 0; i < n; i++)
+            out[i] = (double)NAN;
+        return;
+    }
+    if (squares)
         by = 1 / (sqrt(sq / (double)(n - (size_t)ddof)) + eps);
     else if (norm == MINT_ADV_LOO)
         by = (double)n / (double)(n - 1);

@@ -57,6 +57,7 @@ enum mint_adv_length {
  *   MEAN, DR_GRPO, REINFORCE_BASE  r - m
  *   STD, GDPO (a score)   (r - m) / (sqrt(sum (r-m)^2 / (n - ddof)) + eps)
  *   LOO  n/(n-1) (r - m)  MAXRL (r - m) / m      NONE, REINFORCE r
+ * All are NaN where a sum or a square leaves the doubles.
  * MAXRL wants m > 0; rewards of which none is below 0 have that or are all equal.
  */
 void mint_advantages(enum mint_adv_norm norm, double eps, int ddof, const double *r, size_t n,

@@ -14,7 +14,6 @@
  * In the first pass only moments are collected: in double, by Welford's update, in which equal
  * values have a deviation of exactly 0.
  */
-#include <float.h>
 #include <math.h>
 
 #include "advantage.h"
@@ -124,15 +123,18 @@ static int add_terms(const struct mint_adv_opts *o, struct mint_adv_batch *batch
 static double clip(const struct mint_adv_opts *o, double v, uint64_t times,
                    struct mint_adv_stats *s)
 {
-    if (o->clip <= 0 || fabs(v) <= o->clip)
+    if (o->clip <= 0 || isnan(v) || fabs(v) <= o->clip)
         return v;
     s->clipped += times;
     return copysign(o->clip, v);
 }
 
-/* A deviation of 0, with --eps 0: all that it would divide is 0. */
+/* A deviation of 0, with --eps 0: all that it would divide is 0. One that left the doubles would
+ * make all 0. */
 static double inverse(double deviation)
 {
+    if (!isfinite(deviation))
+        return (double)NAN;
     return deviation > 0 ? 1 / deviation : 0;
 }
 
@@ -148,7 +150,7 @@ static void whiten(const struct mint_adv_opts *o, const struct mint_adv_batch *b
 
 static bool fits(const struct mint_adv_seq *seq, double v)
 {
-    return fabs(v) / seq->divisor <= (double)FLT_MAX;
+    return isfinite((float)(v / seq->divisor));
 }
 
 /* Clips; false if an advantage cannot be written as a float32. */

@@ -82,7 +82,9 @@ static const struct mint_opt common_opts[] = {
      .letter = 'h',
      .name = "help",
      .offset = MINT_CLI_NO_FIELD,
-     .help = "this help; -h is the short one"},
+     .help = "this help; -h is the short one",
+     .more = "A whole number, as an option takes it, may end in K, M or G (thousands, millions, "
+             "billions) or in KiB, MiB or GiB (powers of 1024)."},
     {.type = MINT_OPT_FLAG,
      .letter = 'V',
      .name = "version",
@@ -213,14 +215,23 @@ static void *field(const struct mint_opt *o, void *base)
     return (char *)base + o->offset;
 }
 
-/* "1 or more", "from 1 to 10", "10 or less": what a number must be. */
-static void range_text(char *out, size_t cap, const struct mint_opt *o)
+static void limit_text(char *out, const struct mint_opt *o, double v)
+{
+    if (o->type == MINT_OPT_INT && fabs(v) < 9e18)
+        mint_num_print_int(out, (int64_t)v);
+    else
+        mint_num_print_double(out, isfinite(v) ? v : 0);
+}
+
+/* "1 or more", "from 1 to 10", "10 or less": what a number must be. A limit that nobody meets is
+ * left out, unless it was met. */
+static void range_text(char *out, size_t cap, const struct mint_opt *o, bool too_large)
 {
     char lo[MINT_NUM_MAX], hi[MINT_NUM_MAX];
     double big = o->type == MINT_OPT_INT ? 9e15 : HUGE_VAL;
-    mint_num_print_double(lo, isfinite(o->min) ? o->min : 0);
-    mint_num_print_double(hi, isfinite(o->max) ? o->max : 0);
-    if (o->max >= big)
+    limit_text(lo, o, o->min);
+    limit_text(hi, o, o->max);
+    if (o->max >= big && !too_large)
         snprintf(out, cap, "%s or more", lo);
     else if (o->min <= -big)
         snprintf(out, cap, "%s or less", hi);
@@ -229,21 +240,24 @@ static void range_text(char *out, size_t cap, const struct mint_opt *o)
 }
 
 static int out_of_range(const struct mint_opt *o, const char *how, const char *value,
-                        struct mint_err *err)
+                        bool too_large, struct mint_err *err)
 {
     char range[3 * MINT_NUM_MAX];
-    range_text(range, sizeof range, o);
-    return mint_usage(err, "%s must be %s, not %s", how, range, value);
+    range_text(range, sizeof range, o, too_large);
+    return mint_usage(err, "%s must be %s, not %.100s", how, range, value);
 }
 
 static int set_int(const struct mint_opt *o, const char *how, const char *value, int64_t *out,
                    struct mint_err *err)
 {
     int64_t v;
-    if (!mint_num_arg_int(value, &v))
+    if (!mint_num_arg_int(value, &v)) {
+        if (mint_num_arg_is_int(value))
+            return out_of_range(o, how, value, value[0] != '-', err);
         return mint_usage(err, "%s takes a whole number, not '%s'", how, value);
+    }
     if ((double)v < o->min || (double)v > o->max)
-        return out_of_range(o, how, value, err);
+        return out_of_range(o, how, value, (double)v > o->max, err);
     if (out)
         *out = v;
     return 0;
@@ -256,7 +270,7 @@ static int set_float(const struct mint_opt *o, const char *how, const char *valu
     if (!mint_num_arg_double(value, &v) || !isfinite(v))
         return mint_usage(err, "%s takes a number, not '%s'", how, value);
     if (v < o->min || v > o->max)
-        return out_of_range(o, how, value, err);
+        return out_of_range(o, how, value, v > o->max, err);
     if (out)
         *out = v;
     return 0;

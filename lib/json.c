@@ -218,16 +218,16 @@ static const char *open_container(struct mint_json *j, const char *p, enum kind 
                                   struct mint_err *err)
 {
     size_t count;
+    if (j->depth == MINT_JSON_DEPTH) {
+        fail_at(j, p, err, "nested more than %d levels deep", MINT_JSON_DEPTH);
+        return NULL;
+    }
     const char *q = kind == K_ARRAY ? scan_numbers(p + 1, j->text + j->n, &count) : NULL;
     if (q) {
         size_t i = add_node(j, K_NUMBERS, p, q);
         j->nodes[i].next = (int32_t)count; /* moved to the token once there is one */
         put_skeleton(j, "[]", 2);
         return q;
-    }
-    if (j->depth == MINT_JSON_DEPTH) {
-        fail_at(j, p, err, "nested more than %d levels deep", MINT_JSON_DEPTH);
-        return NULL;
     }
     j->open[j->depth++] = (uint32_t)add_node(j, kind, p, p);
     put_skeleton(j, p, 1);

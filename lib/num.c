@@ -483,30 +483,44 @@ bool mint_num_int(const char *s, size_t n, int64_t *v)
 
 /* --- options */
 
-bool mint_num_arg_int(const char *s, int64_t *v)
+static const struct {
+    const char *suffix;
+    int64_t factor;
+} units[] = {
+    {"", 1},          {"K", 1000},      {"M", 1000000},   {"G", 1000000000},
+    {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
+};
+
+/* The whole number at the start and the factor of what follows: 0 if either is none. */
+static size_t arg_int(const char *s, int64_t *factor)
 {
-    static const struct {
-        const char *suffix;
-        int64_t factor;
-    } units[] = {
-        {"", 1},          {"K", 1000},      {"M", 1000000},   {"G", 1000000000},
-        {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
-    };
     size_t n = s[0] == '-';
+    if (!is_digit(s[n]))
+        return 0;
     while (is_digit(s[n]))
         n++;
-    int64_t number, product;
-    if (!mint_num_int(s, n, &number))
-        return false;
     for (size_t i = 0; i < MINT_ARRAY_LEN(units); i++) {
-        if (strcmp(s + n, units[i].suffix) != 0)
-            continue;
-        if (__builtin_mul_overflow(number, units[i].factor, &product))
-            return false;
-        *v = product;
-        return true;
+        *factor = units[i].factor;
+        if (strcmp(s + n, units[i].suffix) == 0)
+            return n;
     }
-    return false;
+    return 0;
+}
+
+bool mint_num_arg_is_int(const char *s)
+{
+    int64_t factor;
+    return arg_int(s, &factor) > 0;
+}
+
+bool mint_num_arg_int(const char *s, int64_t *v)
+{
+    int64_t number, factor, product;
+    size_t n = arg_int(s, &factor);
+    if (!n || !mint_num_int(s, n, &number) || __builtin_mul_overflow(number, factor, &product))
+        return false;
+    *v = product;
+    return true;
 }
 
 bool mint_num_arg_double(const char *s, double *v)

@@ -34,6 +34,8 @@ bool mint_num_int(const char *s, size_t n, int64_t *v);
 /* Option values of the command line: whole string must be used; K, M, G (1000s) and KiB, MiB, GiB
  * suffixes for integers. */
 bool mint_num_arg_int(const char *s, int64_t *v);
+/* Whether s is such a number, perhaps one beyond an int64. */
+bool mint_num_arg_is_int(const char *s);
 bool mint_num_arg_double(const char *s, double *v);
 
 #endif

@@ -19,20 +19,51 @@ static int score_none(void *state, const struct mint_score_task *t, struct mint_
 const struct mint_scorer mint_scorer_none = {
     .name = "none", .summary = "no score: sum up the rewards that are there", .score = score_none};
 
-static const struct mint_scorer *const scorers[] = {
-    &mint_scorer_exact,      &mint_scorer_math,      &mint_scorer_number, &mint_scorer_regex,
-    &mint_scorer_judge,      &mint_scorer_format,    &mint_scorer_length, &mint_scorer_overlong,
-    &mint_scorer_repetition, &mint_scorer_heuristic, &mint_scorer_code,   &mint_scorer_cmd,
-    &mint_scorer_none,
+/* SCORING enters the score into the record: all that give one. */
+#define SCORING " name weight offset replace allow-null "
+
+static const struct {
+    const struct mint_scorer *scorer;
+    const char *reads; /* options, each between blanks */
+} scorers[] = {
+    {&mint_scorer_exact, SCORING "gold-field strip ignore-case "},
+    {&mint_scorer_math, SCORING "gold-field style extract strict one-box "},
+    {&mint_scorer_number, SCORING "gold-field which "},
+    {&mint_scorer_regex, SCORING "gold-field strip ignore-case which pattern "},
+    {&mint_scorer_judge,
+     SCORING "gold-field judge-model judge-adapter judge-url judge-key-env mode "
+             "prompt-file scale expected pairs max-tokens timeout jobs retries "
+             "threads device precision "},
+    {&mint_scorer_format, SCORING "pattern ignore-case need-stop "},
+    {&mint_scorer_length, SCORING "target min max unit "},
+    {&mint_scorer_overlong, SCORING "max buffer style "},
+    {&mint_scorer_repetition, SCORING "ngram unit "},
+    {&mint_scorer_heuristic, SCORING},
+    {&mint_scorer_code, SCORING "jobs tests-field language partial seconds cpu-time wall-time "
+                                "compile-time memory processes file-size output-size read-only "
+                                "sandbox "},
+    {&mint_scorer_cmd, SCORING "command timeout jobs retries "},
+    {&mint_scorer_none, " "},
 };
 
 const struct mint_scorer *mint_scorer_find(const char *name)
 {
     for (size_t i = 0; i < MINT_ARRAY_LEN(scorers); i++) {
-        if (!strcmp(scorers[i]->name, name))
-            return scorers[i];
+        if (!strcmp(scorers[i].scorer->name, name))
+            return scorers[i].scorer;
     }
     return NULL;
+}
+
+bool mint_scorer_reads(const struct mint_scorer *s, const char *option)
+{
+    size_t i = 0, n = strlen(option);
+    while (i < MINT_ARRAY_LEN(scorers) && scorers[i].scorer != s)
+        i++;
+    const char *at = i < MINT_ARRAY_LEN(scorers) ? scorers[i].reads : NULL;
+    while (at && (at = strstr(at, option)) && (at[-1] != ' ' || at[n] != ' '))
+        at++;
+    return at != NULL;
 }
 
 const char *mint_scorer_names(void)

@@ -110,6 +110,8 @@ struct mint_scorer {
 const struct mint_scorer *mint_scorer_find(const char *name); /* NULL: none */
 /* "exact, number, ..." for messages. */
 const char *mint_scorer_names(void);
+/* Whether a scorer looks at an option, by its long name. */
+bool mint_scorer_reads(const struct mint_scorer *s, const char *option);
 
 extern const struct mint_scorer mint_scorer_exact, mint_scorer_math, mint_scorer_number,
     mint_scorer_regex, mint_scorer_judge, mint_scorer_format, mint_scorer_length,
@@ -155,7 +157,14 @@ struct mint_scoring {
     double offset; /* the reward gains weight * (score + offset) */
     bool replace;  /* forget earlier scores */
     size_t jobs;
+    bool opened;
+    void *state; /* of the scorer, between mint_scoring_open and the end of mint_score_stream */
 };
+/* Checks the scorer's options and makes it ready, so that wrong ones are known before there is any
+ * output. mint_score_stream does it where it has not been done, and closes in any case; close is
+ * for those who do not get there. */
+int mint_scoring_open(struct mint_scoring *c, struct mint_err *err);
+void mint_scoring_close(struct mint_scoring *c);
 
 /* A group and its scores, one for each sequence. r holds the record: its line, document, place. */
 struct mint_scored {
@@ -177,7 +186,7 @@ int mint_scored_write(const struct mint_scoring *c, const struct mint_scored *s,
  * time. A bad record goes through mint_reader_bad. sink returns 0, -1, or 1 to mean that the record
  * was bad (err filled, not yet with file and line).
  */
-int mint_score_stream(const struct mint_scoring *c, struct mint_reader *r,
+int mint_score_stream(struct mint_scoring *c, struct mint_reader *r,
                       int (*sink)(void *arg, struct mint_scored *s, struct mint_err *err),
                       void *arg, struct mint_err *err);
 

@@ -81,6 +81,39 @@ bool mint_number_find(const char *text, size_t n, enum mint_score_which which, s
     return found;
 }
 
+/* The exponent, of any size: a sign and n digits, the first of which is not 0, plus by. More digits
+ * than an int64 holds outweigh every by, so that the sign stays. */
+static void put_exponent(struct mint_buf *out, bool down, const char *s, size_t n, int64_t by)
+{
+    char text[MINT_NUM_MAX];
+    if (n <= 18) {
+        int64_t e = 0;
+        for (size_t i = 0; i < n; i++)
+            e = e * 10 + (s[i] - '0');
+        by += down ? -e : e;
+        if (by) {
+            mint_buf_addc(out, 'e');
+            mint_buf_add(out, text, (size_t)mint_num_print_int(text, by));
+        }
+        return;
+    }
+    mint_buf_adds(out, down ? "e-0" : "e0");
+    size_t first = out->len - 1;
+    mint_buf_add(out, s, n);
+    int64_t carry = down ? -by : by;
+    for (size_t i = out->len; carry && i-- > first;) {
+        carry += out->data[i] - '0';
+        int64_t low = (carry % 10 + 10) % 10;
+        out->data[i] = (char)('0' + low);
+        carry = (carry - low) / 10;
+    }
+    size_t zeros = 0;
+    while (out->data[first + zeros] == '0')
+        zeros++;
+    memmove(out->data + first, out->data + first + zeros, out->len - first - zeros + 1);
+    out->len -= zeros;
+}
+
 void mint_number_canon(const char *s, size_t n, struct mint_buf *out)
 {
     size_t i = 0, start = out->len;
@@ -106,21 +139,15 @@ void mint_number_canon(const char *s, size_t n, struct mint_buf *out)
         mint_buf_addc(out, '0');
         return;
     }
-    if (i < n) {
-        bool down = s[i + 1] == '-';
-        int64_t e = 0;
-        for (i += 1 + (down || s[i + 1] == '+'); i < n && e < INT64_MAX / 100; i++)
-            e = e * 10 + (s[i] - '0');
-        exponent += down ? -e : e;
-    }
     for (; out->data[out->len - 1] == '0'; exponent++)
         out->len--;
     out->data[out->len] = '\0';
-    if (exponent) {
-        char text[MINT_NUM_MAX];
-        mint_buf_addc(out, 'e');
-        mint_buf_add(out, text, (size_t)mint_num_print_int(text, exponent));
-    }
+    bool down = i < n && s[i + 1] == '-';
+    if (i < n)
+        i += 1 + (down || s[i + 1] == '+');
+    while (i < n && s[i] == '0')
+        i++;
+    put_exponent(out, down, s + i, n - i, exponent);
 }
 
 size_t mint_text_space(const char *s, size_t n)

@@ -98,13 +98,12 @@ static int score_number(void *state, const struct mint_score_task *t, struct min
     out->has_answer = mint_number_find(text, n, o->which, &at, &len);
     if (out->has_answer)
         mint_number_canon(text + at, len, &out->answer);
-    bool right = false;
-    int got;
-    for (size_t i = 0; (got = mint_score_gold(o, t, i, &gold, err)) == 1; i++) {
-        if (!mint_number_find(gold.data, gold.len, MINT_SCORE_LAST, &at, &len)) {
-            got = mint_fail(err, MINT_ESCHEMA, "%s holds no number", o->gold_field);
+    bool right = false, useless = false;
+    int got = 0;
+    for (size_t i = 0; !right && (got = mint_score_gold(o, t, i, &gold, err)) == 1; i++) {
+        useless = !mint_number_find(gold.data, gold.len, MINT_SCORE_LAST, &at, &len);
+        if (useless)
             break;
-        }
         mint_number_canon(gold.data + at, len, &want);
         right |= out->has_answer && !strcmp(want.data, out->answer.data);
         mint_buf_reset(&gold);
@@ -112,8 +111,11 @@ static int score_number(void *state, const struct mint_score_task *t, struct min
     }
     mint_buf_release(&gold);
     mint_buf_release(&want);
-    put_verdict(out, right);
-    return got;
+    if (useless)
+        mint_score_fail(out, "the gold answer (%.100s) holds no number", o->gold_field);
+    else
+        put_verdict(out, right);
+    return MINT_MIN(got, 0);
 }
 
 const struct mint_scorer mint_scorer_number = {

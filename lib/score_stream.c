@@ -326,17 +326,32 @@ static int run_feed(const struct mint_scoring *c, struct mint_reader *r, void *s
     return rc;
 }
 
-int mint_score_stream(const struct mint_scoring *c, struct mint_reader *r,
+int mint_scoring_open(struct mint_scoring *c, struct mint_err *err)
+{
+    c->state = NULL;
+    if (c->scorer->open && c->scorer->open(&c->opts, &c->state, err) < 0)
+        return -1;
+    c->opened = true;
+    return 0;
+}
+
+void mint_scoring_close(struct mint_scoring *c)
+{
+    if (c->opened && c->scorer->close)
+        c->scorer->close(c->state);
+    c->state = NULL;
+    c->opened = false;
+}
+
+int mint_score_stream(struct mint_scoring *c, struct mint_reader *r,
                       int (*sink)(void *arg, struct mint_scored *s, struct mint_err *err),
                       void *arg, struct mint_err *err)
 {
-    void *state = NULL;
-    if (c->scorer->open && c->scorer->open(&c->opts, &state, err) < 0)
+    if (!c->opened && mint_scoring_open(c, err) < 0)
         return -1;
-    int rc = c->scorer->stream ? run_feed(c, r, state, sink, arg, err)
-             : c->scorer->slow ? run_threads(c, r, state, sink, arg, err)
-                               : run_inline(c, r, state, sink, arg, err);
-    if (c->scorer->close)
-        c->scorer->close(state);
+    int rc = c->scorer->stream ? run_feed(c, r, c->state, sink, arg, err)
+             : c->scorer->slow ? run_threads(c, r, c->state, sink, arg, err)
+                               : run_inline(c, r, c->state, sink, arg, err);
+    mint_scoring_close(c);
     return rc;
 }

@@ -201,6 +201,66 @@ static struct mint_judge_opts judge_opts(const struct opts *o)
     };
 }
 
+/* An option that goes with something else. */
+static int alone(struct mint_err *err, const char *option, const char *with)
+{
+    return mint_usage(err, "--%s goes with %s, and does nothing here", option, with);
+}
+
+/* Options of a scorer that it reads in one mode and not in another. */
+static int check_modes(const struct mint_scorer *s, const struct opts *o, struct mint_err *err)
+{
+    bool judge = s == &mint_scorer_judge, url = o->judge_url, math = s == &mint_scorer_math;
+    const struct {
+        bool if_so;
+        const char *option, *with;
+    } idle[] = {
+        {judge && url, "threads", "a judge that runs here"},
+        {judge && url, "device", "a judge that runs here"},
+        {judge && url, "precision", "a judge that runs here"},
+        {judge && !url, "timeout", "--judge-url"},
+        {judge && !url, "retries", "--judge-url"},
+        {judge && o->expected, "max-tokens", "a judge who replies, not with --expected"},
+        {math && o->extract, "style", "its own --extract"},
+        {s == &mint_scorer_format && !o->pattern, "ignore-case", "--pattern"},
+        {s == &mint_scorer_code && o->sandbox == 1, "read-only", "--sandbox bwrap"},
+        {!o->summary, "threshold", "--summary"},
+        {!o->summary, "by", "--summary"},
+        {!o->summary, "seed", "--summary"},
+        {o->summary, "name", "records, not with --summary"},
+    };
+    for (size_t i = 0; i < MINT_ARRAY_LEN(idle); i++) {
+        if (idle[i].if_so && mint_cli_given(idle[i].option))
+            return alone(err, idle[i].option, idle[i].with);
+    }
+    return 0;
+}
+
+/* Every option that is given does something, or is wrong usage. */
+static int check_given(const struct mint_scorer *s, const struct opts *o, struct mint_err *err)
+{
+    static const char *const of_summary[] = {"summary", "threshold", "by", "seed"};
+    static const char *const computing[] = {"threads", "device", "precision"};
+    static const char *const names[] = {"name", "gold-field", "by", "tests-field", "pattern"};
+    const char *const values[] = {o->name, o->gold_field, o->by, o->code.tests_field, o->pattern};
+    size_t n = MINT_ARRAY_LEN(table) - 1 + MINT_ARRAY_LEN(computing);
+    for (size_t i = 0; i < n; i++) {
+        bool own = i < MINT_ARRAY_LEN(table) - 1, known = false;
+        const char *name = own ? table[i].name : computing[i - (MINT_ARRAY_LEN(table) - 1)];
+        if ((own && table[i].type == MINT_OPT_HEADING) || !mint_cli_given(name))
+            continue;
+        for (size_t k = 0; k < MINT_ARRAY_LEN(of_summary); k++)
+            known |= !strcmp(name, of_summary[k]);
+        if (!known && !mint_scorer_reads(s, name))
+            return mint_usage(err, "the scorer %s does not read --%s", s->name, name);
+    }
+    for (size_t i = 0; i < MINT_ARRAY_LEN(names); i++) {
+        if (mint_cli_given(names[i]) && !*values[i])
+            return mint_usage(err, "--%s is empty", names[i]);
+    }
+    return check_modes(s, o, err);
+}
+
 static int settle(const struct opts *o, struct job *j, struct mint_err *err)
 {
     const struct mint_strs *words = &o->common.operands;
@@ -211,8 +271,7 @@ static int settle(const struct opts *o, struct job *j, struct mint_err *err)
         return mint_usage(err, "no scorer '%s': there are %s", words->v[0], mint_scorer_names());
     if (s == &mint_scorer_none && !o->summary)
         return mint_usage(err, "the scorer none is for --summary alone");
-    if (!o->summary && (o->by || mint_cli_given("seed")))
-        return mint_usage(err, "%s goes with --summary", o->by ? "--by" : "--seed");
+    MINT_TRY(check_given(s, o, err));
     j->o = o;
     j->scoring = (struct mint_scoring){
         .scorer = s,
@@ -249,6 +308,50 @@ static int settle(const struct opts *o, struct job *j, struct mint_err *err)
     return 0;
 }
 
+/* The detail of a sequence without a score in words: its error, and in brackets what else there is.
+ */
+static void put_reason(struct mint_buf *b, const struct mint_buf *detail)
+{
+    struct mint_json *doc = mint_json_new();
+    struct mint_buf text = MINT_BUF_INIT;
+    struct mint_err err;
+    size_t n, more = 0;
+    mint_buf_addf(&text, "{%.*s}", (int)detail->len, detail->len ? detail->data : "");
+    if (mint_json_parse(doc, text.data, text.len, &err) < 0)
+        MINT_BUG("a detail that is no JSON: %s", err.msg);
+    if (!mint_json_string(doc, mint_json_get(doc, 0, "error"), b))
+        mint_buf_adds(b, "the scorer gave none");
+    for (mint_json_val v = mint_json_first(doc, 0); v != MINT_JSON_NONE;
+         v = mint_json_next(doc, v)) {
+        if (mint_json_key_is(doc, v, "error") || mint_json_type(doc, v) == MINT_JSON_NULL)
+            continue;
+        const char *s = mint_json_key(doc, v, &n);
+        mint_buf_adds(b, more++ ? ", " : " (");
+        mint_buf_add(b, s, n);
+        mint_buf_adds(b, ": ");
+        if (mint_json_string(doc, v, b))
+            continue;
+        s = mint_json_raw(doc, v, &n);
+        mint_buf_add(b, s, n);
+    }
+    mint_buf_adds(b, more ? ")" : "");
+    for (size_t i = 0; i < b->len; i++) {
+        if ((unsigned char)b->data[i] < ' ' || b->data[i] == 127)
+            b->data[i] = ' ';
+    }
+    mint_buf_release(&text);
+    mint_json_free(doc);
+}
+
+static void say_reason(const struct mint_scored *s, size_t i)
+{
+    struct mint_buf b = MINT_BUF_INIT;
+    put_reason(&b, &s->scores[i].detail);
+    mint_warn("%s:%" PRIu64 ": sequences[%zu] has no score: %.300s", mint_reader_file(s->r),
+              mint_reader_lineno(s->r), i, b.data);
+    mint_buf_release(&b);
+}
+
 /* Counts, and says the first few reasons why a sequence has no score. */
 static void note_failures(struct job *j, const struct mint_scored *s)
 {
@@ -263,9 +366,7 @@ static void note_failures(struct job *j, const struct mint_scored *s)
             continue;
         j->failed++;
         if (j->failed <= REASONS_SAID)
-            mint_warn("%s:%" PRIu64 ": sequences[%zu] has no score: %.300s", mint_reader_file(s->r),
-                      mint_reader_lineno(s->r), i,
-                      s->scores[i].detail.len ? s->scores[i].detail.data : "no reason given");
+            say_reason(s, i);
         else if (j->failed == REASONS_SAID + 1)
             mint_warn("further sequences without a score are only counted");
     }
@@ -346,14 +447,17 @@ static int run(const struct opts *o, struct job *j, struct mint_err *err)
         mint_warn("--sandbox none: the programs can do what you can");
     unsigned flags = (o->common.plain || o->summary ? MINT_OUT_PLAIN : 0) |
                      (o->common.force ? MINT_OUT_FORCE : 0);
-    if (mint_out_open(&j->out, o->common.output, flags, err) < 0)
+    if (j->scoring.scorer->slow)
+        mint_coproc_guard_signals();
+    MINT_TRY(mint_scoring_open(&j->scoring, err));
+    if (mint_out_open(&j->out, o->common.output, flags, err) < 0) {
+        mint_scoring_close(&j->scoring);
         return -1;
+    }
     mint_reader_init(&j->in, o->common.operands.v + 1, o->common.operands.n - 1,
                      o->common.skip_bad);
     j->in.on_skip = say_skip;
     j->flushed = start;
-    if (j->scoring.scorer->slow)
-        mint_coproc_guard_signals();
     int rc = score_all(j, start, err);
     mint_reader_close(&j->in);
     mint_buf_release(&j->text);

@@ -106,6 +106,81 @@ answer() {
     [ -z "$output" ]
 }
 
+@test "usage: an option that does nothing is wrong, before anything is written" {
+    while read -r args; do
+        eval "set -- $args"
+        run_tool mint-score "$@" r.jsonl
+        expect 2
+        [ -z "$output" ] || fail "$args: writes"
+    done <<'END'
+exact --pattern foo
+exact --threads 2
+exact --no-need-stop
+exact -j 4
+exact --threshold 3
+exact --name ''
+exact --gold-field ''
+exact --summary --by ''
+exact --summary --name x
+number --ignore-case
+number --strip
+math --which first
+math --style gsm8k --extract boxed
+regex --pattern 'a' --unit words
+format --need-stop --gold-field x
+format --need-stop --ignore-case
+length --buffer 4
+overlong --unit words
+repetition --max 3
+heuristic --gold-field x
+cmd --command cat --memory 1G
+code --command cat
+code --sandbox none --read-only /tmp
+judge --judge-url http://127.0.0.1:1 --threads 2
+judge --judge-model m --retries 2
+judge --judge-model m --expected --max-tokens 4
+none --summary --weight 2
+none --summary --allow-null
+END
+    run_tool mint-score exact --pattern foo r.jsonl
+    has "$stderr" 'the scorer exact does not read --pattern'
+}
+
+@test "usage: a scorer's wrong options leave nothing on a pipe" {
+    for args in regex "regex --pattern (" cmd format 'math --style x' 'length --target 0' 'overlong --style x'; do
+        # shellcheck disable=SC2086
+        mint-score $args <r.jsonl 2>err | cat >out
+        [ ! -s out ] || fail "$args: $(od -c out)"
+        grep -q 'try .mint-score --help' err
+    done
+}
+
+@test "every scorer takes the options that it reads" {
+    mint-score exact --no-strip --ignore-case --gold-field answer --name e --weight 2 --offset 1 --replace --allow-null r.jsonl -o 1.zst
+    mint-score number --which first r.jsonl -o 2.zst
+    mint-score regex --pattern '(8)' --which first --strip --ignore-case r.jsonl -o 3.zst
+    mint-score format --pattern x --ignore-case --need-stop r.jsonl -o 4.zst
+    mint-score length --target 2 --min 1 --max 9 --unit words r.jsonl -o 5.zst
+    mint-score overlong --max 9 --buffer 2 --style dapo r.jsonl -o 6.zst
+    mint-score repetition --ngram 2 --unit chars r.jsonl -o 7.zst
+    mint-score math --extract boxed --strict --one-box r.jsonl -o 8.zst
+    mint-score cmd --command 'sed -u s/.*/1/' --timeout 9 --retries 0 -j 2 r.jsonl -o 9.zst
+}
+
+@test "reasons are words, on one line" {
+    # shellcheck disable=SC2016
+    answer 'if ($0 ~ /"id":"a"/) exit 3; print "{\"score\":null,\"why\":\"no\\nidea\",\"n\":2}"'
+    run_tool mint-score cmd --command ./prog --allow-null r.jsonl -o out.zst
+    expect 3
+    has "$stderr" 'r.jsonl:1: sequences[0] has no score: the command exited with status 3 (tries: 2)'
+    has "$stderr" 'r.jsonl:2: sequences[0] has no score: the scorer gave none (why: no idea, n: 2)'
+    sed 's/"answer":"8"/"answer":"eight"/' r.jsonl >g.jsonl
+    run_tool mint-score number --allow-null g.jsonl -o out2.zst
+    expect 3
+    has "$stderr" 'g.jsonl:1: sequences[0] has no score: the gold answer (answer) holds no number'
+    [ "$(rewards out2.zst)" = '[null,null][1,0]' ]
+}
+
 @test "records that cannot be scored: missing gold, missing text" {
     run_tool mint-score number --plain --gold-field gold r.jsonl
     expect_error 1 'r.jsonl:1: the record has no "gold"'

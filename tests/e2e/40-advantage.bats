@@ -188,6 +188,31 @@ END
     expect_error 1 'neg.jsonl:1: a reward of -1'
 }
 
+@test "what no float32 holds is an error that names the record" {
+    while IFS='|' read -r norm a b; do
+        group g 1,2 "$a" "$b" >r.jsonl
+        # shellcheck disable=SC2086
+        run_tool mint-advantage --norm $norm r.jsonl -o d.zst
+        expect_error 1 'r.jsonl:1: sequences[0]: its advantage is not finite as a float32'
+        no_leftovers d.zst
+    done <<'END'
+std|1e308|-1e308
+std --clip 5|1e308|-1e308
+std --eps 0|1e200|-1e200
+mean|1e308|-1e308
+mean|6.80564733841877e38|0
+loo|1e308|-1e308
+maxrl|1.7e308|1.6e308
+none|1e308|-1e308
+reinforce++|1e308|-1e308
+reinforce++-baseline|1e308|-1e308
+END
+    # the largest float32 is one
+    group g 1,2 6.805646e38 0 >r.jsonl
+    mint-advantage -q r.jsonl -o d.zst
+    zstd -dcq d.zst | head -n 1 | grep -qF '3.402823e+38'
+}
+
 @test "bad records count nowhere, in both passes" {
     (group a 1,2 1 0 && group b 1,2 5 -1 | sed 's/-0.5,-1.5/0.5,-1.5/' && group c 1,2 1 0 0) >r.jsonl
     grep -v '"b"' r.jsonl >good.jsonl

@@ -206,7 +206,13 @@ static void test_numbers(void **state)
     run("--group-size=", NULL);
     expect_usage("whole number, not ''");
     run("--group-size=99999999999999999999", NULL);
-    expect_usage("'--group-size'");
+    expect_usage("'--group-size' must be from 1 to 65536, not 99999999999999999999");
+    run("--limit=99999999999999999999", NULL);
+    expect_usage("'--limit' must be from 1 to 1000000000000000000, not 99999999999999999999");
+    run("--limit=-99999999999999999999K", NULL);
+    expect_usage("'--limit' must be 1 or more, not -99999999999999999999K");
+    run("--group-size=99999999999999999999GiB", NULL);
+    expect_usage("'--group-size' must be from 1 to 65536");
     run("--temperature", "nan", NULL);
     expect_usage("'--temperature' takes a number, not 'nan'");
     run("--temperature", "-0.1", NULL);

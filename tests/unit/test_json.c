@@ -298,14 +298,16 @@ static void depth_is_limited(void **state)
 {
     static const size_t good[] = {1, 64, MINT_JSON_DEPTH},
                         bad[] = {MINT_JSON_DEPTH + 1, 60000, 1000000};
+    static const char *const inside[] = {"null", "1", "", "1,2"};
     struct mint_err err;
-    for (size_t i = 0; i < MINT_ARRAY_LEN(good); i++) {
-        char *s = nested(good[i], '[', ']', "null");
+    for (size_t i = 0; i < MINT_ARRAY_LEN(good) * MINT_ARRAY_LEN(inside); i++) {
+        char *s =
+            nested(good[i % MINT_ARRAY_LEN(good)], '[', ']', inside[i / MINT_ARRAY_LEN(good)]);
         parse_ok(*state, s);
         free(s);
     }
-    for (size_t i = 0; i < MINT_ARRAY_LEN(bad); i++) {
-        char *s = nested(bad[i], '[', ']', "null");
+    for (size_t i = 0; i < MINT_ARRAY_LEN(bad) * MINT_ARRAY_LEN(inside); i++) {
+        char *s = nested(bad[i % MINT_ARRAY_LEN(bad)], '[', ']', inside[i / MINT_ARRAY_LEN(bad)]);
         assert_int_equal(parse(*state, s, strlen(s), &err), -1);
         assert_non_null(strstr(err.msg, "levels deep"));
         memset(s, '[', strlen(s));

@@ -88,6 +88,32 @@ static void numbers(void **state)
     mint_buf_release(&b);
 }
 
+static void exponents_of_any_size(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *canon;
+    } t[] = {
+        {"1e99999999999999999999", "1e99999999999999999999"},
+        {"1e99999999999999999998", "1e99999999999999999998"},
+        {"10e99999999999999999998", "1e99999999999999999999"},
+        {"100e99999999999999999999", "1e100000000000000000001"},
+        {"0.1e-99999999999999999999", "1e-100000000000000000000"},
+        {"0.01e100000000000000000001", "1e99999999999999999999"},
+        {"1000e-100000000000000000000", "1e-99999999999999999997"},
+        {"-2.50e+00099999999999999999999", "-25e99999999999999999998"},
+        {"10e999999999999999999", "1e1000000000000000000"},
+        {"0.1e1000000000000000000", "1e999999999999999999"},
+        {"0.10e1", "1"},
+        {"0.01e0000000000000000000000002", "1"},
+        {"0e99999999999999999999", "0"},
+        {"1e9223372036854775807", "1e9223372036854775807"},
+        {"10e9223372036854775807", "1e9223372036854775808"},
+    };
+    for (size_t i = 0; i < MINT_ARRAY_LEN(t); i++)
+        expect_number(t[i].text, MINT_SCORE_LAST, t[i].canon);
+}
+
 static void a_megabyte_of_digits_is_quick(void **state)
 {
     (void)state;
@@ -197,8 +223,21 @@ static void number(void **state)
     assert_true(score("number", &o, REC("8", "\"eight\"")) == 0);
     assert_string_equal(msg, "\"answer\":null");
     assert_true(score("number", &o, REC("9007199254740993", "\"9007199254740992\"")) == 0);
-    assert_true(score("number", &o, REC("\"eight\"", "\"8\"")) == -1);
+    const char *gold = REC("\"1e99999999999999999999\"", "\"1e99999999999999999998\"");
+    assert_true(score("number", &o, gold) == 0);
+    gold = REC("\"1e99999999999999999999\"", "\"10e99999999999999999998\"");
+    assert_true(score("number", &o, gold) == 1);
+}
+
+/* As the scorer math has it: no score, and the run goes on. */
+static void a_gold_without_a_number(void **state)
+{
+    (void)state;
+    struct mint_score_opts o = defaults();
+    assert_true(isnan(score("number", &o, REC("\"eight\"", "\"8\""))));
     assert_non_null(strstr(msg, "holds no number"));
+    assert_true(isnan(score("number", &o, REC("[\"1\",\"x\"]", "\"8\""))));
+    assert_true(score("number", &o, REC("[\"8\",\"x\"]", "\"8\"")) == 1);
 }
 
 static void regex(void **state)
@@ -482,10 +521,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers),
+        cmocka_unit_test(exponents_of_any_size),
         cmocka_unit_test(a_megabyte_of_digits_is_quick),
         cmocka_unit_test(trims_unicode_space),
         cmocka_unit_test(exact),
         cmocka_unit_test(number),
+        cmocka_unit_test(a_gold_without_a_number),
         cmocka_unit_test(regex),
         cmocka_unit_test(length),
         cmocka_unit_test(chat_heuristic),
