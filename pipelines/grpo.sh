@@ -21,8 +21,8 @@ it stopped: from cron, after a crash, after more `steps`.
 END
 }
 
-known='run|model|prompts|steps|start|seed|device|precision|threads|sample\.[a-z-]+|score[0-9]*(\.[a-z-]+)?'
-known="$known"'|advantage\.[a-z-]+|train\.[a-z-]+|adapter\.[a-z-]+|eval\.[a-z-]+'
+known='run|model|prompts|steps|start|seed|device|precision|threads|sample\.[a-z0-9-]+|score[0-9]*(\.[a-z0-9-]+)?'
+known="$known"'|(advantage|train|adapter|eval)\.[a-z0-9-]+'
 # Names that a run may change: they do not enter any byte of a step that is done.
 free='run|steps|threads|eval\.every'
 
@@ -73,12 +73,15 @@ configure() {
     [ -n "$run_dir" ] || usage_error "name a run folder, or give the conf a line \`run = FOLDER\`"
     count steps "$steps" && count seed "$seed" && count eval.every "$every"
     [ -n "$model" ] || die "$conf_file: model is missing"
-    [ -r "$prompts" ] || die "$conf_file: prompts = $prompts cannot be read"
+    [ -n "$prompts" ] || die "$conf_file: prompts is missing"
+    { [ -f "$prompts" ] && [ -r "$prompts" ]; } || die "$conf_file: prompts = $prompts cannot be read"
     [ -n "$(conf_get score '')" ] || die "$conf_file: score is missing (exact, number, math, ...)"
     [ -z "$start" ] || [ -z "$(conf_options adapter)" ] ||
         die "$conf_file: adapter.* is for a fresh adapter, and start = $start has its own"
-    [ "$every" -eq 0 ] || [ -r "$eval_prompts" ] || die "$conf_file: eval.prompts = $eval_prompts cannot be read"
+    [ "$every" -eq 0 ] || [ -n "$eval_prompts" ] || die "$conf_file: eval.every = $every, but eval.prompts is missing"
+    [ "$every" -eq 0 ] || [ -f "$eval_prompts" ] || die "$conf_file: eval.prompts = $eval_prompts cannot be read"
     [ -e "$model/config.json" ] || die "$conf_file: model = $model is no model folder"
+    span_schedule
     conf="$conf
 prompts-sha256 = $(sha256sum <"$prompts" | cut -d' ' -f1)"
     common=$(for name in device precision threads; do
@@ -87,16 +90,97 @@ prompts-sha256 = $(sha256sum <"$prompts" | cut -d' ' -f1)"
     done)
 }
 
+# A run of mint-train is one step of the loop; a course of the learning rate goes over all of them. Written into the conf,
+# since another number of steps is then another course.
+span_schedule() {
+    case $(conf_get train.schedule constant)$(conf_get train.total-steps '') in linear | cosine) ;; *) return 0 ;; esac
+    before=0
+    [ ! -e "$start/trainer_state.json" ] ||
+        before=$(grep -o '"step": *[0-9]*' "$start/trainer_state.json" | head -n 1 | tr -dc 0-9)
+    # the most datums that a step can have: 8 groups of 4 are what mint-sample draws by itself
+    total=$(awk -v steps="$steps" -v before="${before:-0}" -v batch="$(conf_get train.batch-size 0)" \
+        -v n="$(($(conf_number sample.groups-per-batch 8) * $(conf_number sample.group-size 4)))" \
+        -v cuts="$(conf_get train.substeps 1)" -v epochs="$(conf_get train.epochs 1)" '
+        function min(a, b) { return a < b ? a : b }
+        BEGIN {
+            n += 0; batch += 0; cuts += 0
+            if (batch < 1 || batch > n) batch = n
+            each = batch < 1 ? 0 : int(n / batch) * min(cuts, batch) + min(cuts, n % batch)
+            printf "%d", before + steps * epochs * each
+        }')
+    conf="$conf
+train.total-steps = $total"
+}
+
+# A number of the conf for arithmetic; the tool refuses one that is wrong.
+conf_number() {
+    conf_get "$1" "$2" | sed 's/^0*//; /^[0-9]\{1,9\}$/!s/.*/0/'
+}
+
+# Names that no output depends on as yet, as an extended regular expression: a mistake there may be corrected.
+still_free() {
+    printf %s "$free"
+    there "$run_dir"/ckpt/* || printf %s '|train\..*|adapter\..*'
+    there "$run_dir"/step-*/datums.jsonl.zst || printf %s '|advantage\..*'
+    there "$run_dir"/step-*/scored*.zst "$run_dir"/eval/*-scored*.zst || printf %s '|score[0-9]*(\..*)?'
+    there "$run_dir"/eval/*.zst || printf %s '|eval\..*'
+}
+
+there() {
+    for file; do
+        [ ! -e "$file" ] || return 0
+    done
+    return 1
+}
+
+# Every tool takes its options, before the first of them works for hours; once a conf.
+check_options() {
+    if [ -e "$run_dir/conf" ] && printf '%s\n' "$conf" | cmp -s - "$run_dir/conf"; then
+        return
+    fi
+    scratch=$(mktemp -d)
+    trap 'rm -rf "$scratch"' EXIT
+    none=$scratch/none
+    : >"$none"
+    for part in sample eval; do
+        if [ $part = sample ]; then
+            eval "set -- $(conf_options sample)$common --step=0 \"\$prompts\""
+        else
+            eval "set -- $(evaluation)$common \"\$none\""
+        fi
+        [ -z "$start" ] || set -- --adapter "$start" "$@"
+        check mint-sample --model "$model" --dry-run "$@"
+    done
+    for scorer in $(scorers); do
+        eval "set -- $(conf_options "$scorer")"
+        check mint-score "$(conf_get "$scorer" '')" "$@" "$none"
+    done
+    eval "set -- $(conf_options advantage)"
+    check mint-advantage "$@" "$none"
+    eval "set -- $(conf_options train)$common"
+    if [ -n "$start" ]; then
+        set -- --from "$start" "$@"
+    else
+        eval "set -- $(conf_options adapter) \"\$@\""
+    fi
+    check mint-train --model "$model" --to "$scratch/ckpt" "$@" --dry-run "$none"
+    rm -rf "$scratch"
+    trap - EXIT
+}
+
+scorers() {
+    printf '%s\n' "$conf" | sed -n 's/^\(score[0-9]*\) = .*/\1/p'
+}
+
 # score OUT IN: every scorer of the conf in turn; all but the last into files of their own.
 score() {
     scored=$1 from=$2
-    scorers=$(printf '%s\n' "$conf" | sed -n 's/^\(score[0-9]*\) = .*/\1/p')
-    last=$(printf '%s\n' "$scorers" | tail -n 1)
+    last=$(scorers | tail -n 1)
     if [ -z "$dry_run" ] && [ -e "$scored" ]; then
         tidy "$scored"
         return
     fi
-    for scorer in $scorers; do
+    for scorer in $(scorers); do
         to=$scored
         [ "$scorer" = "$last" ] || to=${scored%.jsonl.zst}-$scorer.jsonl.zst
         eval "set -- $(conf_options "$scorer")"
@@ -114,13 +198,18 @@ sample() {
     measured "${rollouts%.jsonl.zst}.metrics" "$rollouts" mint-sample --model "$model" "$@" "$source"
 }
 
+# The options of mint-sample that measure: greedy, one response a prompt, unless the conf says otherwise.
+evaluation() {
+    echo "$(conf_options sample 'groups-per-batch shuffle-seed') --group-size=1 --temperature=0" \
+        "$(conf_options eval 'every prompts')"
+}
+
 # The policy after step $1, which is the checkpoint $2, on the conf's eval.prompts.
 evaluate() {
     { [ "$every" -gt 0 ] && { [ $(($1 % every)) -eq 0 ] || [ "$1" -eq "$steps" ]; }; } || return 0
     place=$run_dir/eval/$(printf %04d "$1") tested=$2
     folder "$run_dir/eval"
-    eval "set -- $(conf_options sample 'groups-per-batch shuffle-seed') --group-size=1 --temperature=0" \
-        "$(conf_options eval 'every prompts')"
+    eval "set -- $(evaluation)"
     sample "$place.jsonl.zst" "$eval_prompts" "$tested" "$@" --seed="$seed"
     score "$place-scored.jsonl.zst" "$place.jsonl.zst"
     stage "$place.txt" mint-score none --summary "$place-scored.jsonl.zst"
@@ -186,12 +275,14 @@ main() {
     parse "$@"
     configure
     find_tools "$here"
+    [ ! -e "$run_dir" ] || [ -d "$run_dir" ] || die "$run_dir is there and is no folder: name another run folder"
+    check_options
     if [ -n "$dry_run" ]; then
         printf 'export OMP_WAIT_POLICY=%s "PATH=%s:$PATH"\n' "$OMP_WAIT_POLICY" "$tools"
     else
         folder "$run_dir"
         lock_run "$run_dir"
-        keep_conf "$run_dir" "$free"
+        keep_conf "$run_dir" "$(still_free)"
     fi
     folder "$run_dir/ckpt"
     policy=$start

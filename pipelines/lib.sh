@@ -44,6 +44,8 @@ find_tools() {
 
 # conf_read FILE: normalised on stdout, one `name = value` a line, in the order of the file.
 conf_read() {
+    [ -e "$1" ] || die "cannot read $1: there is no such file"
+    [ ! -d "$1" ] || die "cannot read $1: it is a folder, not a conf"
     [ -r "$1" ] || die "cannot read $1"
     awk -v file="$1" -v program="$program" '
         function bad(what) {
@@ -121,10 +123,11 @@ tidy() {
 
 # run OUT COMMAND...: runs it, unless OUT is there. The lock's descriptor is not handed down, so that the lock dies with
 # the pipeline: a tool that outlives it finishes its own output or none, and another run that makes the same bytes does
-# no harm.
+# no harm. A quiet pipeline has quiet tools.
 run() {
     out=$1
     shift
+    case $quiet$1 in ?*mint-*) set -- "$@" --quiet ;; esac
     if [ -e "$out" ]; then
         tidy "$out"
         return 0
@@ -164,13 +167,29 @@ measured() {
 }
 
 folder() {
-    [ -d "$1" ] || if [ -n "$dry_run" ]; then quoted mkdir -p "$1"; else mkdir -p "$1"; fi
+    [ ! -d "$1" ] || return 0
+    [ ! -e "$1" ] || die "$1 is there and is no folder: name another one"
+    if [ -n "$dry_run" ]; then
+        quoted mkdir -p "$1"
+    else
+        mkdir -p "$1" 2>/dev/null || die "$1: the folder cannot be made: no permission, or a file in the way"
+    fi
+}
+
+# check COMMAND...: ends the pipeline with what the tool says against its options. The command makes nothing; that
+# mint-train refuses to train on nothing is no fault.
+check() {
+    said=$("$@" 2>&1 >/dev/null 9>&-) && return 0
+    case $said in *': no datums: '*) return 0 ;; esac
+    printf '%s\n' "$said" >&2
+    die "nothing was started: ${conf_file:-an option} is not right for $1"
 }
 
 # ---- the run folder -------------------------------------------------------------------------------------------------
 
 # lock_run RUN: for this process, until it ends in whatever way.
 lock_run() {
+    [ -w "$1" ] || die "$1 cannot be written: no permission"
     exec 9>>"$1/lock"
     if ! flock -n 9; then
         holder=$(cat "$1/lock")
@@ -179,22 +198,33 @@ lock_run() {
     echo $$ >"$1/lock"
 }
 
-# keep_conf RUN IGNORED: stores $conf there until there is a first output; later refuses one that differs, but for names
-# that match the extended regular expression IGNORED.
+# keep_conf RUN IGNORED: stores $conf there. Once there is an output, one that differs is refused, but for names that
+# match the extended regular expression IGNORED.
 keep_conf() {
     kept=$1/conf
     begun=
     for file in "$1"/step-*/*.zst "$1"/eval/*.zst "$1"/ckpt/*; do
         [ ! -e "$file" ] || begun=1
     done
-    if [ -z "$begun" ]; then
+    [ -z "$begun" ] || same_conf "$1" "$2"
+    if ! printf '%s\n' "$conf" | cmp -s - "$kept"; then
+        # for a moment both are right, so that a crash in between does no harm
         printf '%s\n' "$conf" >"$kept.tmp"
-        printf '%s  conf\n' "$(sha256sum <"$kept.tmp" | cut -d' ' -f1)" >"$kept.sha256"
+        sum=$(sha256sum <"$kept.tmp" | cut -d' ' -f1)
+        [ -z "$begun" ] || printf '%s  conf\n' "$sum" | cat "$kept.sha256" - >"$kept.sum"
+        [ -n "$begun" ] || printf '%s  conf\n' "$sum" >"$kept.sum"
+        mv "$kept.sum" "$kept.sha256"
         mv "$kept.tmp" "$kept"
-        return
+        printf '%s  conf\n' "$sum" >"$kept.sum"
+        mv "$kept.sum" "$kept.sha256"
     fi
+}
+
+# same_conf RUN IGNORED: ends the pipeline if $conf is not what the outputs in RUN were made with.
+same_conf() {
     [ -e "$kept" ] || die "$1 has outputs, but the conf that made them is gone: take another run folder"
-    (cd "$1" && sha256sum --status -c conf.sha256) || die "$kept was changed by hand: $1/conf.sha256 does not fit it"
+    grep -qs "^$(sha256sum <"$kept" | cut -d' ' -f1) " "$kept.sha256" ||
+        die "$kept was changed by hand: $kept.sha256 does not fit it"
     grep -Ev "^($2) = " "$kept" >"$1/conf.old" || :
     printf '%s\n' "$conf" | grep -Ev "^($2) = " >"$1/conf.new" || :
     if ! cmp -s "$1/conf.old" "$1/conf.new"; then

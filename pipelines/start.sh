@@ -80,7 +80,7 @@ main() {
     [ -e "$model/config.json" ] || die "$model is no model folder"
     model=$(cd "$model" && pwd)
     [ ! -e "$folder/grpo.conf" ] || die "$folder was begun before: go on with grpo.sh $folder/grpo.conf"
-    mkdir -p "$folder"
+    folder "$folder"
     folder=$(cd "$folder" && pwd)
     cp "$here/$kind"/*.jsonl "$folder/"
     make_conf "$@" | set_lines "$@" >"$folder/grpo.conf.tmp"

@@ -74,6 +74,12 @@ state() {
     same before after
 }
 
+@test "a quiet run says nothing, and neither do its tools" {
+    run_tool grpo -q grpo.conf
+    expect 0
+    [ -z "$stderr$output" ]
+}
+
 @test "the printed commands do the same as the run, and printing them makes nothing" {
     run_tool grpo --dry-run grpo.conf
     expect 0
@@ -143,7 +149,7 @@ slow_tools() {
     for t in mint-init mint-score mint-advantage mint-train; do
         ln -s "$MINT_BIN/$t" "slow/$t"
     done
-    printf '#!/bin/sh\necho $$ >>%s\nwhile [ ! -e %s ]; do sleep 0.05; done\nexec %s "$@"\n' "$PWD/waiting" "$PWD/go" \
+    printf '#!/bin/sh\ncase "$*" in *--dry-run*) exit 0 ;; esac\necho $$ >>%s\nwhile [ ! -e %s ]; do sleep 0.05; done\nexec %s "$@"\n' "$PWD/waiting" "$PWD/go" \
         "$MINT_BIN/mint-sample" >slow/mint-sample
     chmod +x slow/mint-sample
 }
@@ -219,11 +225,106 @@ slow_tools() {
     run_tool grpo grpo.conf
     expect 1
     has "$stderr" "mint-sample: unknown option"
-    has "$stderr" "run/step-0001/rollouts.jsonl.zst could not be made"
-    [ -z "$(find run -name '*.zst*')" ]
+    has "$stderr" "nothing was started: grpo.conf is not right for mint-sample"
+    [ ! -e run ]
     conf 1 >grpo.conf
     run_tool grpo grpo.conf
     expect 0
+}
+
+@test "a wrong option of any stage is found before the first stage works" {
+    mkdir temporary
+    export TMPDIR=$PWD/temporary
+    for line in 'sample.top-q = 1' 'sample.stop-token = nope' 'eval.max-tokens = 0' 'score.weight = x' 'score2 = nope' \
+        'advantage.norm = nope' 'train.loss = nope' 'train.beta1 = 2' 'adapter.alpha = x' 'precision = f64'; do
+        { conf 1 && echo "$line"; } >bad.conf
+        for mode in '' -n; do
+            # shellcheck disable=SC2086
+            run_tool grpo $mode bad.conf
+            expect 1
+            has "$stderr" "nothing was started: bad.conf is not right for mint-"
+            [ "$(wc -l <<<"$stderr")" -eq 2 ]
+            [ -z "$output" ] && [ ! -e run ]
+        done
+    done
+    [ -z "$(ls temporary)" ]
+}
+
+# A mint-advantage that takes its options, but fails at work.
+failing_advantage() {
+    mkdir failing
+    for t in mint-init mint-sample mint-score mint-train; do
+        ln -s "$MINT_BIN/$t" "failing/$t"
+    done
+    printf '#!/bin/sh\ncase "$*" in *scored*) echo "mint-advantage: no" >&2; exit 1 ;; esac\nexec %s "$@"\n' \
+        "$MINT_BIN/mint-advantage" >failing/mint-advantage
+    chmod +x failing/mint-advantage
+}
+
+@test "names of stages without any output may be changed after others worked, and then count" {
+    failing_advantage
+    conf 1 | sed 's/^train.lr.*/train.lr = 1/' >grpo.conf
+    MINT_BIN=$PWD/failing run_tool grpo grpo.conf
+    expect 1
+    [ -e run/step-0001/scored.jsonl.zst ]
+    { conf 1 && echo 'advantage.norm = std'; } >grpo.conf
+    grpo -q grpo.conf straight
+    run_tool grpo grpo.conf
+    expect 0
+    state straight >want
+    state run >got
+    same want got
+    same straight/conf run/conf
+    # what was changed is what counts from now on; what had made something never was free
+    conf 1 >grpo.conf
+    run_tool grpo grpo.conf
+    expect 1
+    has "$stderr" '< advantage.norm = std'
+    { conf 1 && echo 'advantage.norm = std'; } | sed 's/^train.lr.*/train.lr = 1/' >grpo.conf
+    run_tool grpo grpo.conf
+    expect 1
+    has "$stderr" '> train.lr = 1'
+    { conf 1 && echo 'advantage.norm = std'; } | sed 's/^score.target.*/score.target = 4/' >grpo.conf
+    run_tool grpo grpo.conf
+    expect 1
+    has "$stderr" '> score.target = 4'
+}
+
+@test "a schedule goes over all steps of the run, not over each by itself" {
+    lr() {
+        jq -c 'select(.tool == "mint-train") | ."optim/lr" // .lr' "$1/metrics.jsonl" | paste -sd' '
+    }
+    conf 2 | sed 's/^train.lr.*/train.lr = 0.01/' >grpo.conf
+    { cat grpo.conf && echo 'train.schedule = linear'; } >linear.conf
+    run_tool grpo linear.conf
+    expect 0
+    has "$(grep total run/conf)" 'train.total-steps = 2'
+    [ "$(lr run)" = "0.01 0.005" ]
+    # other steps are another schedule
+    sed 's/^steps.*/steps = 3/' linear.conf >more.conf
+    run_tool grpo more.conf
+    expect 1
+    has "$stderr" '> train.total-steps = 3'
+    # a length given is the one that counts, and no schedule needs none
+    { cat linear.conf && echo 'train.total-steps = 4'; } >given.conf
+    run_tool grpo given.conf given
+    expect 0
+    [ "$(lr given)" = "0.01 0.0075" ]
+    run_tool grpo --dry-run grpo.conf none
+    expect 0
+    lacks "$output" --total-steps
+    # batches, what batches are cut into, and the steps of the start count
+    { grep -v '^adapter' linear.conf && printf '%s\n' 'start = run/ckpt/2' 'train.batch-size = 3' 'train.substeps = 2' \
+        'train.epochs = 2'; } >deep.conf
+    run_tool grpo -n deep.conf deep
+    expect 0
+    # 8 datums: batches of 3, 3 and 2, each in 2, twice, in 2 steps, after 2 steps
+    has "$output" --total-steps=26
+    { sed '/^sample.group/d; s/^steps.*/steps = 1/' linear.conf && echo 'train.batch-size = 1'; } >default.conf
+    run_tool grpo -n default.conf default
+    has "$output" --total-steps=32
+    has "$(mint-sample --help)" "responses a prompt [4]"
+    has "$(mint-sample --help)" "prompts of a slice [8]"
 }
 
 @test "bad confs: one line that names the file and the place, nothing made" {
@@ -238,7 +339,7 @@ slow_tools() {
     bad 'stepz = 2' 'bad.conf: stepz is no name'
     bad 'train.from = x' 'bad.conf: train.from is set by grpo.sh itself'
     bad 'start = ckpt' 'adapter.* is for a fresh adapter'
-    bad 'eval.every = 1' 'eval.prompts =  cannot be read'
+    bad 'eval.every = 1' 'eval.prompts is missing'
     conf x >bad.conf
     run_tool grpo bad.conf
     expect_error 1 'bad.conf: steps = x is not a whole number'
@@ -248,6 +349,18 @@ slow_tools() {
     conf 1 | sed 's/^model.*/model = nowhere/' >bad.conf
     run_tool grpo bad.conf
     expect_error 1 'model = nowhere is no model folder'
+    conf 1 | grep -v '^prompts' >bad.conf
+    run_tool grpo bad.conf
+    expect_error 1 'bad.conf: prompts is missing'
+    conf 1 | sed 's/^prompts.*/prompts = nowhere/' >bad.conf
+    run_tool grpo bad.conf
+    expect_error 1 'bad.conf: prompts = nowhere cannot be read'
+    run_tool grpo . r
+    expect_error 1 'cannot read .: it is a folder, not a conf'
+    run_tool grpo grpo.conf prompts.jsonl
+    expect_error 1 'prompts.jsonl is there and is no folder'
+    run_tool grpo grpo.conf prompts.jsonl/run
+    expect_error 1 'prompts.jsonl/run: the folder cannot be made'
     run_tool grpo nowhere.conf
     expect_error 1 'cannot read nowhere.conf'
     run_tool grpo
