@@ -211,6 +211,9 @@ static int alone(struct mint_err *err, const char *option, const char *with)
 static int check_modes(const struct mint_scorer *s, const struct opts *o, struct mint_err *err)
 {
     bool judge = s == &mint_scorer_judge, url = o->judge_url, math = s == &mint_scorer_math;
+    bool one_rule =
+        o->extract ? strcmp(o->extract, "auto") != 0 : o->style && strcmp(o->style, "math") != 0;
+    bool boxed = o->extract && !strcmp(o->extract, "boxed");
     const struct {
         bool if_so;
         const char *option, *with;
@@ -221,7 +224,9 @@ static int check_modes(const struct mint_scorer *s, const struct opts *o, struct
         {judge && !url, "timeout", "--judge-url"},
         {judge && !url, "retries", "--judge-url"},
         {judge && o->expected, "max-tokens", "a judge who replies, not with --expected"},
-        {math && o->extract, "style", "its own --extract"},
+        {math && o->extract, "style", "the rule that it has, not with --extract"},
+        {math && one_rule, "strict", "--extract auto"},
+        {math && one_rule && !boxed, "one-box", "--extract auto or boxed"},
         {s == &mint_scorer_format && !o->pattern, "ignore-case", "--pattern"},
         {s == &mint_scorer_code && o->sandbox == 1, "read-only", "--sandbox bwrap"},
         {!o->summary, "threshold", "--summary"},

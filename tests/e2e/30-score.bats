@@ -126,6 +126,8 @@ number --ignore-case
 number --strip
 math --which first
 math --style gsm8k --extract boxed
+math --extract hash --strict
+math --style dapo --one-box
 regex --pattern 'a' --unit words
 format --need-stop --gold-field x
 format --need-stop --ignore-case
@@ -163,7 +165,8 @@ END
     mint-score length --target 2 --min 1 --max 9 --unit words r.jsonl -o 5.zst
     mint-score overlong --max 9 --buffer 2 --style dapo r.jsonl -o 6.zst
     mint-score repetition --ngram 2 --unit chars r.jsonl -o 7.zst
-    mint-score math --extract boxed --strict --one-box r.jsonl -o 8.zst
+    mint-score math --extract auto --strict --one-box r.jsonl -o 8.zst
+    mint-score math --extract boxed --one-box r.jsonl -o 8b.zst
     mint-score cmd --command 'sed -u s/.*/1/' --timeout 9 --retries 0 -j 2 r.jsonl -o 9.zst
 }
 
