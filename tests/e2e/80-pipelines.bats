@@ -361,6 +361,8 @@ failing_advantage() {
     expect_error 1 'prompts.jsonl is there and is no folder'
     run_tool grpo grpo.conf prompts.jsonl/run
     expect_error 1 'prompts.jsonl/run: the folder cannot be made'
+    run_tool "$MINT_ROOT/pipelines/start.sh" math model prompts.jsonl
+    expect_error 1 'prompts.jsonl is there and is no folder'
     run_tool grpo nowhere.conf
     expect_error 1 'cannot read nowhere.conf'
     run_tool grpo
@@ -388,6 +390,22 @@ END
     has "$(cat run/eval/0003.txt)" "reward mean"
     [ "$(zstd -dc run/eval/0002.jsonl.zst | jq -c '[.sampling.temperature, .sampling.max_tokens, (.sequences | length)]' | sort -u)" = "[0,3,1]" ]
     [ "$(zstd -dc run/eval/0000.jsonl.zst | jq -r .sampling.adapter | sort -u)" = null ]
+}
+
+@test "a pipe sees that its writer was cut off while the streams are compressed, and cannot with --plain" {
+    mint-sample -q --model model --group-size 4 --max-tokens 6 --temperature 1 -o r.zst prompts.jsonl
+    head -c -4 r.zst >cut.zst
+    run_tool bash -o pipefail -c 'mint-score length cut.zst | mint-advantage -q --keep-flat | mint-train --model model --to whole'
+    expect 1
+    [ ! -e whole ]
+    zstd -dcq r.zst | head -n 3 >cut.jsonl
+    plain='{ cat cut.jsonl; exit 1; } | mint-score length --plain | mint-advantage -q --keep-flat | mint-train -q --model model --to'
+    run_tool bash -c "$plain plain"
+    expect 0
+    [ -e plain ]
+    run_tool bash -o pipefail -c "$plain other"
+    expect 1
+    [ -e other ]
 }
 
 @test "the make form gives the bytes of the same commands, and has nothing to do the second time" {

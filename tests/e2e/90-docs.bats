@@ -137,6 +137,25 @@ run_examples() {
     done
 }
 
+@test "README: every scorer has a row, every package is in one row, and the tools are counted right" {
+    need mint-score
+    readme=$MINT_ROOT/README.md
+    rows=$(sed -n '/^| scorer |/,/^$/s/^| \(`[^|]*\) |.*/\1/p' "$readme" | tr -d '`,' | tr ' ' '\n' | sort)
+    known=$(mint-score nonesuch 2>&1 </dev/null | sed 's/.*there are //; s/;.*//' | tr -d ' ' | tr , '\n' | sort)
+    [ "$(wc -l <<<"$known")" -gt 5 ]
+    diff <(echo "$known") <(echo "$rows") || fail "scorers (<) and README's rows (>) differ"
+    packages=$(sed -n '/^| package |/,/^$/s/^| \([^|]*\) |.*/\1/p' "$readme" | tr -d ',;' | tr ' ' '\n' | grep -e - -e wrap)
+    [ -z "$(sort <<<"$packages" | uniq -d | grep .)" ] || fail "twice: $(sort <<<"$packages" | uniq -d)"
+    for p in $(sed -n 's/^DEPS_BUILD := //p; s/^DEPS_TEST := //p' "$MINT_ROOT/Makefile"); do
+        [ "$p" = libc6-dev ] || grep -qE "^\| [^|]*\b$p\b[^|]* \|" "$readme" || fail "no row names the package $p"
+    done
+    words=(no One Two Three Four Five Six Seven Eight)
+    has "$(cat "$readme")" "${words[$(tools | wc -l)]} small programs"
+    for kind in $("$MINT_ROOT/pipelines/start.sh" --help | sed -n 's/^usage: start.sh \([a-z|]*\) .*/\1/p' | tr '|' ' '); do
+        has "$(cat "$readme")" "start.sh $kind"
+    done
+}
+
 @test "make help lists what CONTRIBUTING tells people to type" {
     help=$(make -s -C "$MINT_ROOT" help)
     for target in $(grep -oE '`make [a-z0-9-]+' "$MINT_ROOT"/{README,CONTRIBUTING}.md -h | sed 's/`make //' | sort -u); do
