@@ -321,6 +321,14 @@ static int existing(const struct session *s, struct mint_err *err)
 
 static int take_lock(struct session *s, struct mint_err *err)
 {
+    const char *slash = strrchr(s->o->to, '/');
+    char *parent = slash ? mint_xstrndup(s->o->to, (size_t)(slash - s->o->to)) : NULL;
+    bool missing = parent && *parent && !mint_fs_is_dir(parent);
+    if (missing)
+        mint_fail(err, MINT_EIO, "--to %s: there is no folder %s; make it first", s->o->to, parent);
+    free(parent);
+    if (missing)
+        return -1;
     char *path = mint_xasprintf("%s.lock", s->o->to);
     int rc = mint_lock_take(&s->lock, path, err);
     s->locked = rc == 0;
@@ -513,14 +521,16 @@ static int work(struct session *s, struct mint_err *err)
                   o->to);
     else if (make_trainer(s, err) < 0 || train(s, err) < 0)
         return -1;
-    unlink(s->lock.path); /* who comes now finds the checkpoint itself */
     return 0;
 }
 
 static void close_all(struct session *s)
 {
-    if (s->locked)
+    if (s->locked) {
+        unlink(
+            s->lock.path); /* while it is held: whoever has it open sees that it is gone (fs.h) */
         mint_lock_release(&s->lock);
+    }
     mint_trainer_free(s->trainer);
     mint_adapter_close(s->ref);
     mint_adapter_close(s->fresh);
@@ -536,10 +546,15 @@ static int run(struct options *o, uint64_t *skipped, struct mint_err *err)
     struct session s = {0};
     if (check_options(o, err) < 0)
         return -1;
+    char *to = o->to ? mint_xstrdup(o->to) : NULL;
+    for (size_t n = to ? strlen(to) : 0; n > 1 && to[n - 1] == '/'; n--)
+        to[n - 1] = '\0'; /* "ckpt/1/" is ckpt/1 */
+    o->to = to;
     fill_config(&s, o);
     int rc = work(&s, err);
     *skipped = s.data.skipped;
     close_all(&s);
+    free(to);
     return rc;
 }
 

@@ -314,3 +314,13 @@ bytes() {
 END
     [ ! -e c ] && [ ! -e file ]
 }
+
+@test "the folder of --to must be there; a slash at its end means nothing; no lock is left by a failure" {
+    run_tool train --to no/c d.jsonl
+    expect_error 1 "there is no folder no"
+    train --to c/ d.jsonl
+    [ -e c/adapter_config.json ]
+    run_tool train --to c --beta2 0.9 d.jsonl
+    expect 1
+    [ -z "$(ls -d ./*.lock 2>/dev/null)" ]
+}
