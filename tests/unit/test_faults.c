@@ -55,7 +55,7 @@ static int write_folder(const char *path)
     struct mint_err err;
     int rc = mint_tmpdir_open(&t, path, true, &err);
     if (rc == 0) {
-        char *a = mint_fs_join(t.path, "a"), *sub = mint_fs_join(t.path, "sub"),
+        char *a = mint_fs_join(t.path, "config.json"), *sub = mint_fs_join(t.path, "sub"),
              *b = mint_fs_join(sub, "b");
         rc = mint_fs_copy_file("source", a, &err);
         if (rc == 0 && mkdir(sub, 0777) < 0)
@@ -210,10 +210,13 @@ static void a_stream_is_whole_or_absent(void **state)
 
 static void check_folder(const char *rule, bool killed)
 {
-    assert_int_equal(system("rm -rf out && mkdir out && echo old >out/old"), 0);
+    assert_int_equal(
+        system("rm -rf out && mkdir out && echo old >out/old && : >out/adapter_config.json"), 0);
     int status = run("folder", rule);
-    bool is_old = has("out/old", "old\n") && !mint_fs_exists("out/a") && !mint_fs_exists("out/sub");
-    bool is_new = has("out/a", "source") && has("out/sub/b", "new") && !mint_fs_exists("out/old");
+    bool is_old =
+        has("out/old", "old\n") && !mint_fs_exists("out/config.json") && !mint_fs_exists("out/sub");
+    bool is_new =
+        has("out/config.json", "source") && has("out/sub/b", "new") && !mint_fs_exists("out/old");
     if (!is_old && !is_new)
         fail_msg("%s left a part", rule);
     if (killed && WIFSIGNALED(status)) {
@@ -248,7 +251,7 @@ static void without_exchange(void **state)
 {
     (void)state;
     put("source", "source");
-    assert_int_equal(system("mkdir out && echo old >out/old"), 0);
+    assert_int_equal(system("mkdir out && echo old >out/old && : >out/adapter_config.json"), 0);
     assert_int_equal(run("folder", "rename:2:EINVAL"), 0); /* 1 is that of sub/b */
     assert_true(has("out/sub/b", "new") && !mint_fs_exists("out/old"));
     assert_int_equal(count_temporaries(), 0);
