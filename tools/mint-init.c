@@ -25,7 +25,8 @@ static const enum mint_dtype dtype_of[] = {MINT_BF16, MINT_F32, MINT_F16};
 #define PRESET "as the preset has it"
 static const struct mint_opt opts[] = {
     MINT_O_STR(0, "to", "DIR", struct options, to, "the folder to make; must not exist"),
-    MINT_O_FLAG('f', "force", struct options, force, "replace DIR if it exists"),
+    MINT_O_FLAG('f', "force", struct options, force,
+                "replace DIR if it is empty, a model or an adapter"),
     MINT_O_INT('s', "seed", "N", struct options, seed, 0, 9007199254740992.0,
                "the weights are drawn from this number"),
     MINT_O_INT('T', "threads", "N", struct options, threads, 1, 4096,
