@@ -269,7 +269,7 @@ test-san: ## unit tests, fuzz corpora and end-to-end tests under ASan+UBSan
 
 DEMO := $(firstword $(wildcard pipelines/demo/demo.sh pipelines/demo/*.sh))
 .PHONY: demo bench fuzz format install uninstall dist clean help
-demo: ## install what is missing, build, and watch a tiny model learn (about three minutes)
+demo: ## install what is missing, build, and watch a tiny model learn (well under three minutes)
 	@$(MAKE) deps-build
 	@$(PARALLEL) all
 	@$(DEMO)

@@ -707,3 +707,20 @@ bool mint_cli_given(const char *name)
             return true;
     return false;
 }
+
+const char *mint_cli_first_given(const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (mint_cli_given(names[i]))
+            return names[i];
+    return NULL;
+}
+
+int mint_cli_refuse_idle(const struct mint_idle *rules, size_t n, struct mint_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (rules[i].idle && mint_cli_given(rules[i].option))
+            return mint_usage(err, "--%s goes with %s, and does nothing here", rules[i].option,
+                              rules[i].with);
+    return 0;
+}

@@ -130,6 +130,16 @@ void mint_cli_begin(const struct mint_tool *tool, int argc, char **argv, void *o
 int mint_cli_end(int rc, const struct mint_err *err, uint64_t skipped);
 /* true if the user gave the option (by its long name) on the command line. */
 bool mint_cli_given(const char *name);
+/* The first of these options that was given, or NULL. */
+const char *mint_cli_first_given(const char *const *names, size_t n);
+/* An option that the chosen mode does not read is a mistake of the user, who believes that it
+ * works. The first rule that is idle and whose option was given is a usage error: "--OPTION goes
+ * with WITH, and does nothing here". */
+struct mint_idle {
+    const char *option, *with;
+    bool idle;
+};
+int mint_cli_refuse_idle(const struct mint_idle *rules, size_t n, struct mint_err *err);
 /* A usage error from a tool's own checks: fills err with MINT_EUSAGE; mint_cli_end adds "try
  * 'mint-x --help'". */
 int mint_usage(struct mint_err *err, const char *fmt, ...) MINT_PRINTF(2, 3);

@@ -136,6 +136,11 @@ void mint_warn(const char *fmt, ...)
     va_end(ap);
 }
 
+void mint_warn_skipped(const char *msg)
+{
+    mint_warn("%s; skipped", msg);
+}
+
 void mint_note(const char *fmt, ...)
 {
     if (mint_log_level() < 0)

@@ -20,7 +20,8 @@ int mint_log_level(void);
 void mint_error(const char *fmt, ...) MINT_PRINTF(1, 2); /* always said */
 void mint_warn(const char *fmt, ...) MINT_PRINTF(1, 2);  /* "TOOL: warning: ..." unless -q */
 void mint_note(const char *fmt, ...)
-    MINT_PRINTF(1, 2); /* said unless -q: counts of what was dropped, summaries */
+    MINT_PRINTF(1, 2);                   /* said unless -q: counts of what was dropped, summaries */
+void mint_warn_skipped(const char *msg); /* the on_skip of readers: "MSG; skipped" */
 void mint_verbose(int level, const char *fmt, ...)
     MINT_PRINTF(2, 3); /* said at that level or above */
 

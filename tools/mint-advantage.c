@@ -185,11 +185,10 @@ static int check(const struct opts *o, const struct mint_adv_opts *a, struct min
         "eps",  "ddof",      "teacher-coef",    "score", "kl-penalty-coef",  "mask-truncated"};
     bool whole = a->norm == MINT_ADV_REINFORCE || a->norm == MINT_ADV_REINFORCE_BASE;
     bool deviates = whole || a->norm == MINT_ADV_STD || a->norm == MINT_ADV_GDPO;
-    for (size_t i = 0; o->sft && i < MINT_ARRAY_LEN(not_sft); i++) {
-        if (mint_cli_given(not_sft[i]))
-            return mint_usage(err, "--%s makes no sense with --sft, which computes no advantages",
-                              not_sft[i]);
-    }
+    const char *idle = mint_cli_first_given(not_sft, MINT_ARRAY_LEN(not_sft));
+    if (o->sft && idle)
+        return mint_usage(err, "--%s makes no sense with --sft, which computes no advantages",
+                          idle);
     if (a->has_min_reward && !o->sft)
         return mint_usage(err, "--min-reward needs --sft");
     if (a->max_staleness >= 0 && !mint_cli_given("step"))
@@ -329,11 +328,6 @@ struct job {
     struct again again;
     struct mint_adv_batch batch;
 };
-
-static void say_skip(const char *msg)
-{
-    mint_warn("%s; skipped", msg);
-}
 
 static int put(struct job *j, struct mint_buf *b, struct mint_err *err)
 {
@@ -494,7 +488,7 @@ static int run(const struct opts *o, struct job *j, struct mint_err *err)
     if (mint_out_open(&j->out, o->common.output, flags, err) < 0)
         return -1;
     mint_reader_init(&j->in, files->v, files->n, o->common.skip_bad);
-    j->in.on_skip = say_skip;
+    j->in.on_skip = mint_warn_skipped;
     int rc = mint_adv_two_passes(&j->adv) ? two_passes(j, o, err) : pass(j, true, false, err);
     if (rc == 0)
         rc = write_metrics(j, o, mint_now() - start, err);

@@ -104,11 +104,6 @@ struct session {
     struct mint_progress progress;
 };
 
-static void say_skip(const char *msg)
-{
-    mint_warn("%s", msg);
-}
-
 /* "I/N" with 0 <= I < N. */
 static int parse_shard(const char *s, int64_t *i, int64_t *n, struct mint_err *err)
 {
@@ -134,29 +129,25 @@ static int check_idle(const struct options *o, struct mint_err *err)
     static const char *const prompting[] = {"chat",     "system",           "think",
                                             "template", "allow-special",    "step",
                                             "shard",    "groups-per-batch", "shuffle-seed"};
-    const struct {
-        const char *name, *goes_with;
-        bool read;
-    } rules[] = {
-        {"as", "--replay", o->replay},
-        {"append-eos", "--given", o->given != NULL},
-        {"system", "--chat", o->chat},
-        {"think", "--chat", o->chat},
-        {"allow-special", "--chat", o->chat},
-        {"adapter", "a run that computes logprobs", !o->no_logprobs},
-        {"output", "a run that is no --dry-run", !o->dry_run},
+    const struct mint_idle rules[] = {
+        {"as", "--replay", !o->replay},
+        {"append-eos", "--given", !o->given},
+        {"system", "--chat", !o->chat},
+        {"think", "--chat", !o->chat},
+        {"allow-special", "--chat", !o->chat},
+        {"adapter", "a run that computes logprobs", o->no_logprobs},
+        {"output", "a run that is no --dry-run", o->dry_run},
+        {"groups-per-batch", "--step", o->step < 0 && !o->replay},
     };
-    for (size_t i = 0; i < MINT_ARRAY_LEN(rules); i++)
-        if (mint_cli_given(rules[i].name) && !rules[i].read)
-            return mint_usage(err, "--%s goes with %s", rules[i].name, rules[i].goes_with);
-    for (size_t i = 0; (o->given || o->replay) && i < MINT_ARRAY_LEN(drawing); i++)
-        if (mint_cli_given(drawing[i]))
-            return mint_usage(err, "--%s is for drawing responses: --%s does not read it",
-                              drawing[i], o->given ? "given" : "replay");
-    for (size_t i = 0; o->replay && i < MINT_ARRAY_LEN(prompting); i++)
-        if (mint_cli_given(prompting[i]))
-            return mint_usage(err, "--%s is for prompts: --replay takes whole rollout files",
-                              prompting[i]);
+    if (mint_cli_refuse_idle(rules, MINT_ARRAY_LEN(rules), err) < 0)
+        return -1;
+    const char *name = mint_cli_first_given(drawing, MINT_ARRAY_LEN(drawing));
+    if (name && (o->given || o->replay))
+        return mint_usage(err, "--%s is for drawing responses: --%s does not read it", name,
+                          o->given ? "given" : "replay");
+    name = mint_cli_first_given(prompting, MINT_ARRAY_LEN(prompting));
+    if (name && o->replay)
+        return mint_usage(err, "--%s is for prompts: --replay takes whole rollout files", name);
     return 0;
 }
 
@@ -195,8 +186,6 @@ static int check_options(struct options *o, struct mint_err *err)
         return mint_usage(err, "--no-logprobs goes with --given");
     if (check_idle(o, err) < 0 || check_strings(o, err) < 0)
         return -1;
-    if (mint_cli_given("groups-per-batch") && o->step < 0)
-        return mint_usage(err, "--groups-per-batch goes with --step");
     return o->template ? mint_template_check(o->template, err) : 0;
 }
 
@@ -298,7 +287,7 @@ static int fill_job(struct mint_sample_job *j, struct session *s, const struct o
         .groups_per_batch = o->groups_per_batch,
         .shuffle = mint_cli_given("shuffle-seed"),
         .shuffle_seed = (uint64_t)o->shuffle_seed,
-        .on_skip = say_skip,
+        .on_skip = mint_warn_skipped,
     };
     if (o->shard && parse_shard(o->shard, &j->prompts.shard, &j->prompts.shards, err) < 0)
         return -1;

@@ -171,11 +171,6 @@ struct job {
     uint64_t rewards;
 };
 
-static void say_skip(const char *msg)
-{
-    mint_warn("%s; skipped", msg);
-}
-
 /* What is not given is not the same for all scorers. */
 static struct mint_judge_opts judge_opts(const struct opts *o)
 {
@@ -202,11 +197,6 @@ static struct mint_judge_opts judge_opts(const struct opts *o)
 }
 
 /* An option that goes with something else. */
-static int alone(struct mint_err *err, const char *option, const char *with)
-{
-    return mint_usage(err, "--%s goes with %s, and does nothing here", option, with);
-}
-
 /* Options of a scorer that it reads in one mode and not in another. */
 static int check_modes(const struct mint_scorer *s, const struct opts *o, struct mint_err *err)
 {
@@ -214,31 +204,24 @@ static int check_modes(const struct mint_scorer *s, const struct opts *o, struct
     bool one_rule =
         o->extract ? strcmp(o->extract, "auto") != 0 : o->style && strcmp(o->style, "math") != 0;
     bool boxed = o->extract && !strcmp(o->extract, "boxed");
-    const struct {
-        bool if_so;
-        const char *option, *with;
-    } idle[] = {
-        {judge && url, "threads", "a judge that runs here"},
-        {judge && url, "device", "a judge that runs here"},
-        {judge && url, "precision", "a judge that runs here"},
-        {judge && !url, "timeout", "--judge-url"},
-        {judge && !url, "retries", "--judge-url"},
-        {judge && o->expected, "max-tokens", "a judge who replies, not with --expected"},
-        {math && o->extract, "style", "the rule that it has, not with --extract"},
-        {math && one_rule, "strict", "--extract auto"},
-        {math && one_rule && !boxed, "one-box", "--extract auto or boxed"},
-        {s == &mint_scorer_format && !o->pattern, "ignore-case", "--pattern"},
-        {s == &mint_scorer_code && o->sandbox == 1, "read-only", "--sandbox bwrap"},
-        {!o->summary, "threshold", "--summary"},
-        {!o->summary, "by", "--summary"},
-        {!o->summary, "seed", "--summary"},
-        {o->summary, "name", "records, not with --summary"},
+    const struct mint_idle idle[] = {
+        {"threads", "a judge that runs here", judge && url},
+        {"device", "a judge that runs here", judge && url},
+        {"precision", "a judge that runs here", judge && url},
+        {"timeout", "--judge-url", judge && !url},
+        {"retries", "--judge-url", judge && !url},
+        {"max-tokens", "a judge who replies, not with --expected", judge && o->expected},
+        {"style", "the rule that it has, not with --extract", math && o->extract},
+        {"strict", "--extract auto", math && one_rule},
+        {"one-box", "--extract auto or boxed", math && one_rule && !boxed},
+        {"ignore-case", "--pattern", s == &mint_scorer_format && !o->pattern},
+        {"read-only", "--sandbox bwrap", s == &mint_scorer_code && o->sandbox == 1},
+        {"threshold", "--summary", !o->summary},
+        {"by", "--summary", !o->summary},
+        {"seed", "--summary", !o->summary},
+        {"name", "records, not with --summary", o->summary},
     };
-    for (size_t i = 0; i < MINT_ARRAY_LEN(idle); i++) {
-        if (idle[i].if_so && mint_cli_given(idle[i].option))
-            return alone(err, idle[i].option, idle[i].with);
-    }
-    return 0;
+    return mint_cli_refuse_idle(idle, MINT_ARRAY_LEN(idle), err);
 }
 
 /* Every option that is given does something, or is wrong usage. */
@@ -461,7 +444,7 @@ static int run(const struct opts *o, struct job *j, struct mint_err *err)
     }
     mint_reader_init(&j->in, o->common.operands.v + 1, o->common.operands.n - 1,
                      o->common.skip_bad);
-    j->in.on_skip = say_skip;
+    j->in.on_skip = mint_warn_skipped;
     j->flushed = start;
     int rc = score_all(j, start, err);
     mint_reader_close(&j->in);

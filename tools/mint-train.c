@@ -111,41 +111,31 @@ struct session {
     struct mint_step_stats last;
 };
 
-static void say_skip(const char *msg)
-{
-    mint_warn("%s", msg);
-}
-
 /* An option that the chosen mode does not read is a mistake of the user, who believes that it
  * works. */
 static int check_idle(const struct options *o, struct mint_err *err)
 {
     bool clips = o->loss == MINT_LOSS_PPO || o->loss == MINT_LOSS_CISPO;
-    const struct {
-        const char *name, *goes_with;
-        bool read;
-    } rules[] = {
-        {"clip-low-threshold", "--loss ppo or cispo", clips},
-        {"clip-high-threshold", "--loss ppo or cispo", clips},
-        {"beta", "--loss dro", o->loss == MINT_LOSS_DRO},
-        {"kl-estimator", "--kl-penalty-coef", o->kl_coef > 0},
-        {"ref-adapter", "--kl-penalty-coef", o->kl_coef > 0},
-        {"total-steps", "--schedule linear or cosine", o->schedule != MINT_SCHEDULE_CONSTANT},
-        {"output", "--forward-only", o->forward_only},
-        {"plain", "--forward-only", o->forward_only},
+    const struct mint_idle rules[] = {
+        {"clip-low-threshold", "--loss ppo or cispo", !clips},
+        {"clip-high-threshold", "--loss ppo or cispo", !clips},
+        {"beta", "--loss dro", o->loss != MINT_LOSS_DRO},
+        {"kl-estimator", "--kl-penalty-coef", o->kl_coef == 0},
+        {"ref-adapter", "--kl-penalty-coef", o->kl_coef == 0},
+        {"total-steps", "--schedule linear or cosine", o->schedule == MINT_SCHEDULE_CONSTANT},
+        {"output", "--forward-only", !o->forward_only},
+        {"plain", "--forward-only", !o->forward_only},
     };
     static const char *const training[] = {
         "loss",         "lr",         "schedule",     "warmup", "epochs",         "substeps",
         "beta1",        "batch-size", "weight-decay", "beta2",  "grad-clip-norm", "kl-penalty-coef",
         "eps",          "seed",       "rank",         "alpha",  "train-attn",     "train-mlp",
         "train-unembed"};
-    for (size_t i = 0; i < MINT_ARRAY_LEN(rules); i++)
-        if (mint_cli_given(rules[i].name) && !rules[i].read)
-            return mint_usage(err, "--%s goes with %s", rules[i].name, rules[i].goes_with);
-    for (size_t i = 0; o->forward_only && i < MINT_ARRAY_LEN(training); i++)
-        if (mint_cli_given(training[i]))
-            return mint_usage(err, "--%s is for training: --forward-only does not read it",
-                              training[i]);
+    if (mint_cli_refuse_idle(rules, MINT_ARRAY_LEN(rules), err) < 0)
+        return -1;
+    const char *name = mint_cli_first_given(training, MINT_ARRAY_LEN(training));
+    if (name && o->forward_only)
+        return mint_usage(err, "--%s is for training: --forward-only does not read it", name);
     return 0;
 }
 
@@ -159,10 +149,9 @@ static int check_options(struct options *o, struct mint_err *err)
         return mint_usage(err, "--forward-only trains nothing: no --to");
     static const char *const fresh_only[] = {"rank",       "alpha",     "seed",
                                              "train-attn", "train-mlp", "train-unembed"};
-    for (size_t i = 0; o->from && i < MINT_ARRAY_LEN(fresh_only); i++)
-        if (mint_cli_given(fresh_only[i]))
-            return mint_usage(err, "--%s is for a fresh adapter: --from has its own",
-                              fresh_only[i]);
+    const char *fresh = mint_cli_first_given(fresh_only, MINT_ARRAY_LEN(fresh_only));
+    if (o->from && fresh)
+        return mint_usage(err, "--%s is for a fresh adapter: --from has its own", fresh);
     if (check_idle(o, err) < 0)
         return -1;
     bool cispo = o->loss == MINT_LOSS_CISPO;
@@ -446,7 +435,7 @@ static int read_data(struct session *s, struct mint_err *err)
     const struct options *o = s->o;
     const struct mint_strs *files = &o->common.operands;
     const struct mint_model_config *c = &s->policy.model->config;
-    if (mint_datums_read(&s->data, files->v, files->n, o->common.skip_bad, say_skip,
+    if (mint_datums_read(&s->data, files->v, files->n, o->common.skip_bad, mint_warn_skipped,
                          o->forward_only ? NULL : &s->config.opts, c->vocab, c->max_positions,
                          err) < 0)
         return -1;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -316,6 +317,7 @@ static void temporaries_of_the_killed_are_removed(void **state)
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* also if the test fails on the way */
         if (mint_tmpfile_open(&t, "out", false, NULL) < 0 ||
             mint_tmpdir_open(&d, "ck", false, NULL) < 0)
             _exit(9);
