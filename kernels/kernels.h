@@ -149,19 +149,7 @@ void mint_k_sample(struct mint_k_drawn *out, float *chunks, const float *logits,
 void mint_k_rmsnorm_backward(float *dx, const float *dy, const float *x, const float *w, float eps,
                              int64_t T, int64_t H, cudaStream_t stream);
 
-/* dx f32[T,H] += gradient of rmsnorm by x: r w dy - x r^3 / H sum(w dy x), r = 1 / sqrt(mean(x^2) +
- * eps). */
-void mint_k_rmsnorm_backward(float *dx, const float *dy, const float *x, const float *w, float eps,
-                             int64_t T, int64_t H, cudaStream_t stream);
-
 /* ---- qkv_backward.cu */
-
-/* dqkv act[T, (heads + 2 kv_heads) head_dim] from dq, dk, dv f32; qkv f32: the forward's input;
- * qnorm, knorm f32[head_dim] or NULL; inv_freq f32[head_dim/2], pos[T]: on the device. */
-void mint_k_qkv_backward(void *dqkv, bool f32, const float *dq, const float *dk, const float *dv,
-                         const float *qkv, const float *qnorm, const float *knorm, float eps,
-                         const float *inv_freq, const int32_t *pos, const struct mint_k_shape *s,
-                         int64_t T, cudaStream_t stream);
 
 /* dqkv act[T, (heads + 2 kv_heads) head_dim] from dq, dk, dv f32; qkv f32: the forward's input;
  * qnorm, knorm f32[head_dim] or NULL; inv_freq f32[head_dim/2], pos[T]: on the device. */
@@ -174,7 +162,7 @@ void mint_k_qkv_backward(void *dqkv, bool f32, const float *dq, const float *dk,
 
 /* delta f32[T, heads] = sum over a head of dout out; g act[T, heads * head_dim] = dout rounded. */
 void mint_k_attention_backward_begin(float *delta, void *g, bool f32, const float *dout,
-                                     const void *out, const struct mint_k_shape *s, int64_t T,
+                                     const void *out, const struct mint_k_attn *s, int64_t T,
                                      cudaStream_t stream);
 /* What a block computes: of sequence seq, MINT_K_DQ_ROWS rows of dq from row first on (row r: head
  * r % group of token r / group of the sequence, group = heads / kv_heads), or the dk and dv of the
@@ -189,40 +177,11 @@ void mint_k_attention_backward_dq(float *dq, bool f32, const void *g, const floa
                                   const float *lse, const void *q, const struct mint_k_kv *kv,
                                   const struct mint_k_seq *seqs, const int32_t *pages,
                                   const struct mint_k_piece *pieces, int64_t npieces,
-                                  const struct mint_k_shape *s, cudaStream_t stream);
+                                  const struct mint_k_attn *s, cudaStream_t stream);
 /* dk, dv f32[T, kv_heads * head_dim]. pieces: first = pos0, pos0 + MINT_K_PAGE, ... below pos0 +
  * rows of every sequence; pos0 is a multiple of MINT_K_PAGE. A position's sums take the rows of its
  * own sequence that see it, ascending, then those of the sequences that go on from it, in order. */
 void mint_k_attention_backward_dkv(float *dk, float *dv, bool f32, const void *g,
-                                   const float *delta, const float *lse, const void *q,
-                                   const struct mint_k_kv *kv, const struct mint_k_seq *seqs,
-                                   int64_t nseqs, const int32_t *pages,
-                                   const struct mint_k_piece *pieces, int64_t npieces,
-                                   const struct mint_k_shape *s, cudaStream_t stream);
-
-/* A piece of a sequence: its number, and the first row (dq) or the first position (dk, dv). */
-struct mint_k_piece {
-    int32_t seq, first;
-};
-
-/* How many tokens' rows a piece of dq has: all pieces of a sequence, first = 0, this, 2 * this, ...
- */
-int64_t mint_k_attention_backward_rows(bool f32, const struct mint_k_attn *s);
-/* delta f32[T, heads] = sum(dout * out) of a head; dact act[T, heads * head_dim] = dout rounded. */
-void mint_k_attention_backward_delta(float *delta, void *dact, bool f32, const float *dout,
-                                     const void *out, const struct mint_k_attn *s, int64_t T,
-                                     cudaStream_t stream);
-/* dq f32[T, heads * head_dim] of npieces pieces. Keys in ascending order. */
-void mint_k_attention_backward_dq(float *dq, bool f32, const void *dact, const float *delta,
-                                  const float *lse, const void *q, const struct mint_k_kv *kv,
-                                  const struct mint_k_seq *seqs, const int32_t *pages,
-                                  const struct mint_k_piece *pieces, int64_t npieces,
-                                  const struct mint_k_attn *s, cudaStream_t stream);
-/* dk, dv f32[T, kv_heads * head_dim] of npieces pieces: all first = pos0, pos0 + MINT_K_PAGE, ...
- * below pos0 + rows of every sequence. A position's sum takes the rows of its own sequence that see
- * it, ascending (heads of the group inside of tokens), then those of the sequences that go on from
- * it, in order. pos0 is a multiple of MINT_K_PAGE. */
-void mint_k_attention_backward_dkv(float *dk, float *dv, bool f32, const void *dact,
                                    const float *delta, const float *lse, const void *q,
                                    const struct mint_k_kv *kv, const struct mint_k_seq *seqs,
                                    int64_t nseqs, const int32_t *pages,
@@ -235,20 +194,10 @@ void mint_k_attention_backward_dkv(float *dk, float *dv, bool f32, const void *d
 void mint_k_swiglu_backward(void *dgu, bool f32, const float *dout, const float *gu, int64_t T,
                             int64_t F, cudaStream_t stream);
 
-/* dgu act[T,2F] from dout f32[T,F], gu f32[T,2F]. */
-void mint_k_swiglu_backward(void *dgu, bool f32, const float *dout, const float *gu, int64_t T,
-                            int64_t F, cudaStream_t stream);
-
 /* ---- head_backward.cu */
 
 /* dy act[T, cols] (row stride lddy) = dlp[t] (onehot(target[t]) - e^(logit - lse[t])) of the
  * columns v0 .. v0+cols-1 of the vocabulary; logits f32[T, cols] (row stride ldl). */
-void mint_k_dlogits(void *dy, int64_t lddy, bool f32, const float *logits, int64_t ldl,
-                    const float *dlp, const float *lse, const int32_t *target, int64_t T,
-                    int64_t v0, int64_t cols, cudaStream_t stream);
-
-/* dy act[T, cols] (row stride lddy) = dlp[t] (onehot(target[t]) - e^(logit - lse[t])) for the
- * columns v0 .. v0+cols-1 of the vocabulary; logits f32 (row stride ldl). */
 void mint_k_dlogits(void *dy, int64_t lddy, bool f32, const float *logits, int64_t ldl,
                     const float *dlp, const float *lse, const int32_t *target, int64_t T,
                     int64_t v0, int64_t cols, cudaStream_t stream);
@@ -264,18 +213,6 @@ void mint_k_adam(float *p, float *m, float *v, const float *g, int64_t n,
                  const struct mint_k_adam *a, cudaStream_t stream);
 /* *out = sum of squares in double, in the order that n decides; not finite if one of g is not.
  * parts: MINT_K_SUMSQ_PARTS(n) doubles. */
-#define MINT_K_SUMSQ_PIECE    16384
-#define MINT_K_SUMSQ_PARTS(n) (((n) + MINT_K_SUMSQ_PIECE - 1) / MINT_K_SUMSQ_PIECE)
-void mint_k_sumsq(double *out, double *parts, const float *g, int64_t n, cudaStream_t stream);
-
-struct mint_k_adam {
-    float lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale; /* struct mint_adam */
-};
-
-void mint_k_adam(float *p, float *m, float *v, const float *g, int64_t n,
-                 const struct mint_k_adam *a, cudaStream_t stream);
-/* *out = sum of the squares in double; not finite if one is not. parts: room for
- * MINT_K_SUMSQ_PARTS(n) doubles. */
 #define MINT_K_SUMSQ_PIECE    16384
 #define MINT_K_SUMSQ_PARTS(n) (((n) + MINT_K_SUMSQ_PIECE - 1) / MINT_K_SUMSQ_PIECE)
 void mint_k_sumsq(double *out, double *parts, const float *g, int64_t n, cudaStream_t stream);
