@@ -160,33 +160,30 @@ void mint_k_qkv_backward(void *dqkv, bool f32, const float *dq, const float *dk,
 
 /* ---- attention_backward.cu */
 
-/* delta f32[T, heads] = sum over a head of dout out; g act[T, heads * head_dim] = dout rounded. */
-void mint_k_attention_backward_begin(float *delta, void *g, bool f32, const float *dout,
-                                     const void *out, const struct mint_k_attn *s, int64_t T,
-                                     cudaStream_t stream);
-/* What a block computes: of sequence seq, MINT_K_DQ_ROWS rows of dq from row first on (row r: head
- * r % group of token r / group of the sequence, group = heads / kv_heads), or the dk and dv of the
- * page that begins at position first. Any order; bits do not depend on it. */
-#define MINT_K_DQ_ROWS 64
-struct mint_k_piece {
-    int32_t seq, first;
+/* Who computes what of dq, dk, dv, for one or more calls with the same sequences. Only speed
+ * depends on it. */
+struct mint_k_attention_backward_plan {
+    int32_t rows, pages; /* jobs of dq; of dk and dv */
+    int64_t words;       /* of the table, int32 */
 };
-/* dq f32[T, heads * head_dim]. pieces: first = 0, MINT_K_DQ_ROWS, ... below rows * group of every
- * sequence. Keys ascending. */
-void mint_k_attention_backward_dq(float *dq, bool f32, const void *g, const float *delta,
-                                  const float *lse, const void *q, const struct mint_k_kv *kv,
-                                  const struct mint_k_seq *seqs, const int32_t *pages,
-                                  const struct mint_k_piece *pieces, int64_t npieces,
-                                  const struct mint_k_attn *s, cudaStream_t stream);
-/* dk, dv f32[T, kv_heads * head_dim]. pieces: first = pos0, pos0 + MINT_K_PAGE, ... below pos0 +
- * rows of every sequence; pos0 is a multiple of MINT_K_PAGE. A position's sums take the rows of its
- * own sequence that see it, ascending, then those of the sequences that go on from it, in order. */
-void mint_k_attention_backward_dkv(float *dk, float *dv, bool f32, const void *g,
-                                   const float *delta, const float *lse, const void *q,
-                                   const struct mint_k_kv *kv, const struct mint_k_seq *seqs,
-                                   int64_t nseqs, const int32_t *pages,
-                                   const struct mint_k_piece *pieces, int64_t npieces,
-                                   const struct mint_k_attn *s, cudaStream_t stream);
+/* On the host, all pointers too. table NULL: only counts. The caller brings seqs, pages and table
+ * to the device. pos0 of every sequence is a multiple of MINT_K_PAGE. */
+void mint_k_attention_backward_plan(struct mint_k_attention_backward_plan *plan, int32_t *table,
+                                    const struct mint_k_attn *s, const struct mint_k_seq *seqs,
+                                    int64_t nseqs);
+/* dq f32[T, heads * head_dim], dk, dv f32[T, kv_heads * head_dim] from dout f32[T, heads *
+ * head_dim] and the forward's out, lse, q and kv. Sequences that follow one at position 0 with pos0
+ * > 0 go on from its first pos0 rows. dq sums over keys, ascending; dk and dv over the rows of
+ * their own sequence that see the key, ascending (heads of a group inside of tokens), then over
+ * those of the sequences that go on from it, in order. Scratch: delta f32[T, heads], g act[T, heads
+ * * head_dim]. The order of the sums depends on the sequence (dq) or the family (dk, dv) only. */
+void mint_k_attention_backward(float *dq, float *dk, float *dv, bool f32, const float *dout,
+                               const void *out, const float *lse, const void *q,
+                               const struct mint_k_kv *kv, const struct mint_k_seq *seqs,
+                               int64_t nseqs, const int32_t *pages,
+                               const struct mint_k_attention_backward_plan *plan,
+                               const int32_t *table, float *delta, void *g,
+                               const struct mint_k_attn *s, int64_t T, cudaStream_t stream);
 
 /* ---- pointwise_backward.cu */
 
