@@ -42,6 +42,30 @@ struct mint_k_attn {
 
 /* ---- product.cu */
 
+enum mint_k_store {
+    MINT_K_F32, /* c f32 = v */
+    MINT_K_ADD, /* c f32 += v */
+    MINT_K_ACT  /* c act = v rounded */
+};
+enum mint_k_tile { MINT_K_ANY, MINT_K_WIDE, MINT_K_SLIM, MINT_K_THIN }; /* speed only */
+
+/* c[M,N] from v = scale * (sum over k of a(m,k) b(n,k)) + bias[n]. a(m,k) = a[m * lda + k], or with
+ * a_krows a[k * lda + m]; b likewise. a_krows only together with
+ * b_krows. */
+struct mint_k_product {
+    const void *a, *b; /* act */
+    int64_t lda, ldb;
+    bool a_krows, b_krows;
+    int64_t M, N, K;
+    void *c;
+    int64_t ldc;
+    enum mint_k_store store;
+    float scale;
+    const float *bias; /* f32[N] or NULL */
+    enum mint_k_tile tile;
+};
+void mint_k_product(const struct mint_k_product *p, bool f32, cudaStream_t stream);
+
 /* ---- norm.cu */
 
 /* out act[T,H] = x / sqrt(mean(x^2) + eps) * w, row by row; x f32[T,H], w f32[H]. */
