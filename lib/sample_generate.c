@@ -117,7 +117,7 @@ static void tick(void *ctx, const struct mint_sampler_stats *stats)
 {
     struct run *run = ctx;
     if (run->j->progress)
-        run->j->progress(run->j->progress_ctx, stats->groups, stats->tokens);
+        run->j->progress(run->j->progress_ctx, stats->groups, stats->prompt_tokens, stats->tokens);
 }
 
 int mint_sample_generate(struct mint_sample_job *j, struct mint_err *err)

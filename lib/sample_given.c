@@ -127,7 +127,8 @@ static int all_records(struct run *run, struct mint_err *err)
         if (rc < 0 && mint_promptset_bad(run->set, err) < 0)
             return -1;
         if (run->j->progress)
-            run->j->progress(run->j->progress_ctx, run->j->groups, run->j->tokens);
+            run->j->progress(run->j->progress_ctx, run->j->groups, run->j->prompt_tokens,
+                             run->j->tokens);
     }
     return rc;
 }

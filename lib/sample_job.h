@@ -32,7 +32,7 @@ struct mint_sample_job {
     int64_t max_positions;          /* of the model; 0: unknown */
     int64_t step;                   /* of the adapter */
     const char *device, *precision; /* for the record */
-    void (*progress)(void *ctx, int64_t groups, int64_t tokens);
+    void (*progress)(void *ctx, int64_t groups, int64_t prompt_tokens, int64_t tokens); /* so far */
     void *progress_ctx;
 
     /* results */

@@ -91,7 +91,7 @@ int mint_sample_replay(struct mint_sample_job *j, struct mint_err *err)
         if (rc < 0)
             rc = mint_reader_bad(&run.reader, err);
         if (j->progress)
-            j->progress(j->progress_ctx, j->groups, j->tokens);
+            j->progress(j->progress_ctx, j->groups, j->prompt_tokens, j->tokens);
     }
     j->skipped = run.reader.skipped;
     mint_replay_free(run.replay);

@@ -93,6 +93,14 @@ static const struct mint_tool tool = {
     .examples = examples,
 };
 
+/* Where the time of a run goes. A step that reads some of a prompt counts as one of prompts,
+ * whatever else it does. */
+struct times {
+    double start, load, last; /* of the process; until the model was open; end of the last step */
+    double first_token, prompt, decode;            /* seconds */
+    int64_t prompt_tokens, tokens, decoded_tokens; /* decoded: by the steps of decode */
+};
+
 /* Everything that is opened for a run. */
 struct session {
     struct mint_policy policy;
@@ -102,6 +110,7 @@ struct session {
     int32_t *stop_ids;
     size_t stop_ids_n;
     struct mint_progress progress;
+    struct times times;
 };
 
 /* "I/N" with 0 <= I < N. */
@@ -256,10 +265,30 @@ static void close_all(struct session *s)
     free(s->stop_ids);
 }
 
-static void show_progress(void *ctx, int64_t groups, int64_t tokens)
+static void count_step(struct times *t, int64_t prompt_tokens, int64_t tokens)
+{
+    double now = mint_now(), seconds = now - t->last;
+    int64_t read = prompt_tokens - t->prompt_tokens, drawn = tokens - t->tokens;
+    if (!t->tokens && tokens)
+        t->first_token = now - t->start;
+    if (read) {
+        t->prompt += seconds;
+    } else {
+        t->decode += seconds;
+        t->decoded_tokens += drawn;
+    }
+    mint_verbose(2, "%lld prompt tokens, %lld new tokens, %.2f ms", (long long)read,
+                 (long long)drawn, 1e3 * seconds);
+    t->last = now;
+    t->prompt_tokens = prompt_tokens;
+    t->tokens = tokens;
+}
+
+static void show_progress(void *ctx, int64_t groups, int64_t prompt_tokens, int64_t tokens)
 {
     struct session *s = ctx;
     char extra[64];
+    count_step(&s->times, prompt_tokens, tokens);
     snprintf(extra, sizeof extra, "%lld tokens", (long long)tokens);
     mint_progress_set(&s->progress, (double)groups, extra);
 }
@@ -337,8 +366,13 @@ static int fill_job(struct mint_sample_job *j, struct session *s, const struct o
     return 0;
 }
 
-static int write_metrics(const struct options *o, const struct mint_sample_job *j, double seconds,
-                         struct mint_err *err)
+static double rate(int64_t n, double seconds)
+{
+    return seconds > 0 ? (double)n / seconds : 0;
+}
+
+static int write_metrics(const struct options *o, const struct mint_sample_job *j,
+                         const struct times *t, double seconds, struct mint_err *err)
 {
     struct mint_metrics m = MINT_METRICS_INIT;
     double n = (double)j->sequences;
@@ -352,7 +386,15 @@ static int write_metrics(const struct options *o, const struct mint_sample_job *
     mint_metrics_double(&m, "env/stop_length_frac",
                         n > 0 ? (double)(j->sequences - j->stopped) / n : 0);
     mint_metrics_int(&m, "skipped", (int64_t)j->skipped);
-    mint_metrics_double(&m, "perf/tokens_per_s", seconds > 0 ? (double)j->tokens / seconds : 0);
+    mint_metrics_double(&m, "perf/tokens_per_s", rate(j->tokens, seconds));
+    if (!o->given && !o->replay) {
+        mint_metrics_double(&m, "perf/prompt_tokens_per_s", rate(t->prompt_tokens, t->prompt));
+        mint_metrics_double(&m, "perf/decode_tokens_per_s", rate(t->decoded_tokens, t->decode));
+        mint_metrics_double(&m, "time/first_token", t->first_token);
+        mint_metrics_double(&m, "time/prompt", t->prompt);
+        mint_metrics_double(&m, "time/decode", t->decode);
+    }
+    mint_metrics_double(&m, "time/load", t->load);
     mint_metrics_double(&m, "time/total", seconds);
     return mint_metrics_end(&m, o->common.metrics, err);
 }
@@ -377,6 +419,8 @@ static int do_job(const struct options *o, struct session *s, struct mint_sample
                   struct mint_err *err)
 {
     int rc;
+    s->times.last = mint_now();
+    s->times.load = s->times.last - s->times.start;
     mint_progress_begin(&s->progress, "sampling", "groups", 0);
     if (o->dry_run)
         rc = mint_sample_dry_run(j, err);
@@ -392,12 +436,12 @@ static int do_job(const struct options *o, struct session *s, struct mint_sample
 
 /* Ends the output, and says what was done. */
 static int finish(const struct options *o, const struct session *s, struct mint_sample_job *j,
-                  double start, struct mint_err *err)
+                  struct mint_err *err)
 {
-    double seconds = mint_now() - start;
+    double seconds = mint_now() - s->times.start;
     struct mint_out *out = j->out;
     j->out = NULL;
-    if (write_metrics(o, j, seconds, err) < 0) {
+    if (write_metrics(o, j, &s->times, seconds, err) < 0) {
         mint_out_abort(out);
         return -1;
     }
@@ -407,7 +451,7 @@ static int finish(const struct options *o, const struct session *s, struct mint_
         return say_plan(o, s, j);
     mint_verbose(1, "%lld groups, %lld sequences, %lld tokens in %.2f s (%.0f tokens/s)",
                  (long long)j->groups, (long long)j->sequences, (long long)j->tokens, seconds,
-                 seconds > 0 ? (double)j->tokens / seconds : 0);
+                 rate(j->tokens, seconds));
     return 0;
 }
 
@@ -416,11 +460,10 @@ static int finish(const struct options *o, const struct session *s, struct mint_
  * records. */
 static int run(struct options *o, uint64_t *skipped, struct mint_err *err)
 {
-    struct session s = {0};
+    struct session s = {.times.start = mint_now()};
     struct mint_sample_job job = {0};
     unsigned flags = (o->common.plain || o->dry_run ? MINT_OUT_PLAIN : 0u) |
                      (o->common.force ? MINT_OUT_FORCE : 0u);
-    double start = mint_now();
     if (check_options(o, err) < 0)
         return -1;
     int rc = mint_out_open(&job.out, o->common.output, flags, err);
@@ -431,7 +474,7 @@ static int run(struct options *o, uint64_t *skipped, struct mint_err *err)
     if (rc == 0)
         rc = do_job(o, &s, &job, err);
     if (rc == 0)
-        rc = finish(o, &s, &job, start, err);
+        rc = finish(o, &s, &job, err);
     mint_out_abort(job.out);
     *skipped = job.skipped;
     close_all(&s);

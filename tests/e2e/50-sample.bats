@@ -230,6 +230,18 @@ END
     jq -e '.tool == "mint-sample" and .groups == 7 and .sequences == 28' m.jsonl
 }
 
+@test "metrics and -vv tell reading prompts from decoding" {
+    run_tool sample -vv --ignore-eos -n 2 --max-tokens 5 --metrics m.jsonl prompts.jsonl
+    expect 0
+    # 7 prompts of 2 samples in one batch: one step reads all prompts and draws a token for each, four more only decode
+    [ "$(grep -c 'prompt tokens, 14 new tokens, ' <<<"$stderr")" -eq 5 ]
+    [ "$(grep -c ' 0 prompt tokens, ' <<<"$stderr")" -eq 4 ]
+    jq -e '(.["perf/decode_tokens_per_s"] * .["time/decode"] | round) == 56' m.jsonl
+    jq -e '(.["perf/prompt_tokens_per_s"] * .["time/prompt"] | round) == .["env/total_ob_tokens"]' m.jsonl
+    jq -e '.["time/load"] < .["time/first_token"] and
+        .["time/load"] + .["time/prompt"] + .["time/decode"] <= .["time/total"]' m.jsonl
+}
+
 @test "unusable models and adapters are one clear error" {
     run_tool mint-sample --plain --model nowhere prompts.jsonl
     expect_error 1 "nowhere"
