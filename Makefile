@@ -92,7 +92,7 @@ COMPLETION := $(foreach t,$(TOOLS),$(B)/share/bash-completion/completions/$(t) \
 # ---- build -----------------------------------------------------------------------------------------------------------
 
 .PHONY: all
-all: $(TOOLS:%=$(B)/bin/%) $(MAN) $(COMPLETION) $(B)/.cuda bin-links ## the tools, pages and completions (build/release; bin/ links to it)
+all: $(TOOLS:%=$(B)/bin/%) $(MAN) $(COMPLETION) bin-links ## the tools, pages and completions (build/release; bin/ links to it)
 
 $(B)/.headers:
 	@mkdir -p $(B)
@@ -156,34 +156,9 @@ ifeq ($(origin BUILD),file)
 	@for t in $(TOOLS); do [ "$$(readlink bin/$$t)" = ../$(B)/bin/$$t ] || ln -sfn ../$(B)/bin/$$t bin/$$t; done
 endif
 
-# ---- CUDA: a plugin, built when there is a compiler for it; nothing needs it ------------------------------------------
+# ---- CUDA: a plugin; nothing needs it --------------------------------------------------------------------------------
 
-NVCC ?= $(shell command -v nvcc 2>/dev/null)
-CUDA ?= $(if $(NVCC),1,0)
-KERNELS := $(sort $(wildcard kernels/*.cu))
-CUDA_ARCH ?= 80 90
-$(B)/.cuda: Makefile $(KERNELS)
-	@mkdir -p $(@D)
-ifeq ($(CUDA),0)
-	@echo "  CUDA left out ($(if $(NVCC),CUDA=0,no nvcc)): the tools run on the CPU"
-else ifeq ($(KERNELS),)
-	@echo "  CUDA compiler found ($(NVCC)); no kernels in this tree, the tools run on the CPU"
-else
-	@echo "  CUDA compiler found ($(NVCC)): building mint-cuda.so for $(CUDA_ARCH)"
-	@$(MAKE) $(B)/lib/mint/mint-cuda.so
-endif
-	@touch $@
-
-NVCCFLAGS := -std=c++17 -O3 -lineinfo -Xcompiler -fPIC,-fvisibility=hidden \
-	$(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a)$(comma)code=sm_$(a))
-$(B)/obj/kernels/%.o: kernels/%.cu
-	@mkdir -p $(@D)
-	$(call say,NVCC)
-	$(Q)$(NVCC) $(NVCCFLAGS) -Ilib -MMD -MP -MF $(@:.o=.d) -c $< -o $@
-$(B)/lib/mint/mint-cuda.so: $(patsubst %.cu,$(B)/obj/%.o,$(KERNELS))
-	@mkdir -p $(@D)
-	$(call say,LINK)
-	$(Q)$(NVCC) -shared -cudart static $^ -o $@
+include kernels/rules.mk
 
 # ---- pages and completion, made from the option tables ----------------------------------------------------------------
 
@@ -310,7 +285,7 @@ dist: ## build/mint-VERSION.tar.gz of the last commit
 clean: ## remove build/ and bin/
 	rm -rf build bin
 help: ## this list
-	@grep -hE '^[a-z][a-z0-9-]*:.*## ' Makefile | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '%-12s %s\n' "$$t" "$$d"; done
-	@echo; echo 'variables: SAN=1 DEBUG=1 WERROR=1 NATIVE=1 CUDA=0|1 CC= CFLAGS= LDFLAGS= PREFIX= DESTDIR= BUILD= V=1'
+	@grep -hE '^[a-z][a-z0-9-]*:.*## ' Makefile kernels/rules.mk | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r t d; do printf '%-12s %s\n' "$$t" "$$d"; done
+	@echo; echo 'variables: SAN=1 DEBUG=1 WERROR=1 NATIVE=1 CC= CFLAGS= LDFLAGS= PREFIX= DESTDIR= BUILD= V=1'
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+# The CUDA backend, included by the Makefile. `make cuda` needs the CUDA toolkit; `make test-kernels` needs g++ only,
+# and runs what needs the toolkit where it is found.
+#
+# The same sources go through nvcc and, with the emulator of tests/kernels, through g++:
+#   B/lib/mint/mint-cuda.so              the plugin
+#   B/tests/kernels/mint-cuda.so         the plugin on the emulator, for tests (MINT_BACKEND_DIR=B/tests/kernels)
+#   B/tests/kernels/{plain,asan,tsan}    the cases of the kernels, on the emulator
+#   B/tests/kernels/gpu                  the same cases for a device
+
+NVCC ?= $(shell command -v nvcc 2>/dev/null || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+CUDA_HOME ?= $(if $(NVCC),$(patsubst %/bin/,%,$(dir $(realpath $(NVCC)))))
+ifeq ($(origin CXX),default)
+CXX := g++
+endif
+
+KERNELS := $(sort $(wildcard kernels/*.cu))
+PLUGIN := $(sort $(wildcard kernels/*.cpp))
+CASES := $(sort $(wildcard tests/kernels/cases_*.cpp))
+CXX_WARN := -Wall -Wextra -Wshadow -Wno-unknown-pragmas $(if $(WERROR),-Werror)
+CXX_COMMON := -std=c++17 -g -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -ffp-contract=off $(CXX_WARN) \
+	-D_GNU_SOURCE -Ikernels -Ilib
+
+# ---- on the emulator -------------------------------------------------------------------------------------------------
+
+EMU_CPU := $(if $(filter 1,$(X86)),-mavx2 -mfma)
+EMU_COMMON := $(CXX_COMMON) $(EMU_CPU) -Itests/kernels
+define emu_flavour # name, flags
+$(B)/obj/emu-$(1)/%.o: %.cu
+	@mkdir -p $$(@D)
+	$$(call say,CXX )
+	$(Q)$(CXX) $(EMU_COMMON) $(2) -MMD -MP -x c++ -c $$< -o $$@
+$(B)/obj/emu-$(1)/%.o: %.cpp
+	@mkdir -p $$(@D)
+	$$(call say,CXX )
+	$(Q)$(CXX) $(EMU_COMMON) $(2) -MMD -MP -c $$< -o $$@
+$(B)/tests/kernels/$(1): $(KERNELS:%.cu=$(B)/obj/emu-$(1)/%.o) $(CASES:%.cpp=$(B)/obj/emu-$(1)/%.o) \
+	$(B)/obj/emu-$(1)/tests/kernels/kernel_test.o $(B)/libmint.a
+	@mkdir -p $$(@D)
+	$$(call say,LINK)
+	$(Q)$(CXX) $(2) $(SANFLAGS) $$^ $(OPENMP) $(LIBS) -o $$@
+endef
+$(eval $(call emu_flavour,plain,-O2))
+$(eval $(call emu_flavour,asan,-O1 -fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined))
+$(eval $(call emu_flavour,tsan,-O1 -fsanitize=thread))
+
+$(B)/tests/kernels/mint-cuda.so: $(KERNELS:%.cu=$(B)/obj/emu-plain/%.o) $(PLUGIN:%.cpp=$(B)/obj/emu-plain/%.o)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CXX) -shared $^ -o $@
+
+# ---- for devices -----------------------------------------------------------------------------------------------------
+
+# Code for A100 and its kin and for H100 and H200; PTX, which the driver compiles, for what comes after them.
+CUDA_ARCH ?= 80 90a
+CUDA_PTX ?= 90
+NVCCFLAGS := -std=c++17 -O3 -lineinfo -fmad=false -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden \
+	-Ikernels -Ilib $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
+	$(foreach a,$(CUDA_PTX),-gencode arch=compute_$(a)$(comma)code=compute_$(a))
+
+# What ptxas says of registers and spills stays beside the object, for the budget.
+$(B)/obj/cuda/%.o: %.cu
+	@mkdir -p $(@D)
+	$(call say,NVCC)
+	$(Q)$(NVCC) $(NVCCFLAGS) -Xptxas -v -MMD -MP -MF $(@:.o=.d) -c $< -o $@ 2>$(@:.o=.log) || { cat $(@:.o=.log) >&2; exit 1; }
+$(B)/obj/cuda/%.o: %.cpp
+	@mkdir -p $(@D)
+	$(call say,CXX )
+	$(Q)$(CXX) $(CXX_COMMON) -O2 -DMINT_GPU -isystem $(CUDA_HOME)/include -MMD -MP -c $< -o $@
+
+.PHONY: cuda
+cuda: $(B)/lib/mint/mint-cuda.so ## the backend for NVIDIA GPUs (needs nvcc): --device cuda
+$(B)/lib/mint/mint-cuda.so: $(KERNELS:%.cu=$(B)/obj/cuda/%.o) $(PLUGIN:%.cpp=$(B)/obj/cuda/%.o)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(NVCC) -shared -cudart static -Xlinker --exclude-libs,ALL $^ -lcublasLt -o $@
+$(B)/tests/kernels/gpu: $(KERNELS:%.cu=$(B)/obj/cuda/%.o) $(CASES:%.cpp=$(B)/obj/cuda/%.o) \
+	$(B)/obj/cuda/tests/kernels/kernel_test.o $(B)/libmint.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(NVCC) -cudart static $^ -Xcompiler -fopenmp $(LIBS) -o $@
