@@ -186,13 +186,13 @@ void mint_k_qkv_backward(void *dqkv, bool f32, const float *dq, const float *dk,
 
 /* Who computes what of dq, dk, dv, for one or more calls with the same sequences. Only speed
  * depends on it. */
-struct mint_k_attention_backward_plan {
+struct mint_k_backward_plan {
     int32_t rows, pages; /* jobs of dq; of dk and dv */
     int64_t words;       /* of the table, int32 */
 };
 /* On the host, all pointers too. table NULL: only counts. The caller brings seqs, pages and table
  * to the device. pos0 of every sequence is a multiple of MINT_K_PAGE. */
-void mint_k_attention_backward_plan(struct mint_k_attention_backward_plan *plan, int32_t *table,
+void mint_k_attention_backward_plan(struct mint_k_backward_plan *plan, int32_t *table,
                                     const struct mint_k_attn *s, const struct mint_k_seq *seqs,
                                     int64_t nseqs);
 /* dq f32[T, heads * head_dim], dk, dv f32[T, kv_heads * head_dim] from dout f32[T, heads *
@@ -205,9 +205,9 @@ void mint_k_attention_backward(float *dq, float *dk, float *dv, bool f32, const 
                                const void *out, const float *lse, const void *q,
                                const struct mint_k_kv *kv, const struct mint_k_seq *seqs,
                                int64_t nseqs, const int32_t *pages,
-                               const struct mint_k_attention_backward_plan *plan,
-                               const int32_t *table, float *delta, void *g,
-                               const struct mint_k_attn *s, int64_t T, cudaStream_t stream);
+                               const struct mint_k_backward_plan *plan, const int32_t *table,
+                               float *delta, void *g, const struct mint_k_attn *s, int64_t T,
+                               cudaStream_t stream);
 
 /* ---- pointwise_backward.cu */
 
@@ -227,11 +227,11 @@ void mint_k_dlogits(void *dy, int64_t lddy, bool f32, const float *logits, int64
 
 /* struct mint_adam: element by element, p (1 - lr weight_decay) - lr / bias1 m / (sqrt(v / bias2) +
  * eps). */
-struct mint_k_adam {
+struct mint_k_adam_step {
     float lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale;
 };
 void mint_k_adam(float *p, float *m, float *v, const float *g, int64_t n,
-                 const struct mint_k_adam *a, cudaStream_t stream);
+                 const struct mint_k_adam_step *a, cudaStream_t stream);
 /* *out = sum of squares in double, in the order that n decides; not finite if one of g is not.
  * parts: MINT_K_SUMSQ_PARTS(n) doubles. */
 #define MINT_K_SUMSQ_PIECE    16384
