@@ -17,7 +17,7 @@ endif
 KERNELS := $(sort $(wildcard kernels/*.cu))
 PLUGIN := $(sort $(wildcard kernels/*.cpp))
 CASES := $(sort $(wildcard tests/kernels/cases_*.cpp))
-CXX_WARN := -Wall -Wextra -Wshadow -Wno-unknown-pragmas $(if $(WERROR),-Werror)
+CXX_WARN := -Wall -Wextra -Wno-unknown-pragmas $(if $(WERROR),-Werror)
 CXX_COMMON := -std=c++17 -g -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -ffp-contract=off $(CXX_WARN) \
 	-D_GNU_SOURCE -Ikernels -Ilib
 

@@ -134,7 +134,7 @@ static void must(cudaError_t e)
 
 void *device_alloc(size_t bytes)
 {
-    void *p;
+    void *p = nullptr;
     must(cudaMalloc(&p, bytes));
     return p;
 }
