@@ -88,14 +88,14 @@ void mint_k_qkv(void *q, const struct mint_k_kv *kv, bool f32, const float *qkv,
 
 /* Who computes which rows, for one or more calls with the same sequences. Only speed depends on it.
  */
-struct mint_k_attention_plan {
+struct mint_k_forward_plan {
     int32_t tiles, splits, merges, plain; /* jobs of each kind */
     int64_t words;                        /* of the table, int32 */
     int64_t part_floats;                  /* of the scratch for partial results */
 };
 /* On the host, all pointers too. table NULL: only counts. The caller brings seqs, pages and table
  * (16-byte aligned) to the device. */
-void mint_k_attention_plan(struct mint_k_attention_plan *plan, int32_t *table, bool f32,
+void mint_k_attention_plan(struct mint_k_forward_plan *plan, int32_t *table, bool f32,
                            const struct mint_k_attn *s, const struct mint_k_seq *seqs,
                            int64_t nseqs, const int32_t *pages);
 /* out act[T, heads * head_dim] = softmax(q k^T scale) v, causal; lse f32[T, heads] (NULL: not
@@ -103,7 +103,7 @@ void mint_k_attention_plan(struct mint_k_attention_plan *plan, int32_t *table, b
  * 16-byte aligned. */
 void mint_k_attention(void *out, float *lse, bool f32, const void *q, const struct mint_k_kv *kv,
                       const struct mint_k_seq *seqs, const int32_t *pages,
-                      const struct mint_k_attention_plan *plan, const int32_t *table, float *parts,
+                      const struct mint_k_forward_plan *plan, const int32_t *table, float *parts,
                       const struct mint_k_attn *s, cudaStream_t stream);
 
 /* ---- pointwise.cu */
