@@ -26,7 +26,7 @@
 #include "err.h"
 #include "safetensors.h" /* enum mint_dtype */
 
-#define MINT_BACKEND_ABI 2
+#define MINT_BACKEND_ABI 3
 #define MINT_KV_PAGE                                                            \
     64 /* positions a KV page; also the block in which attention walks the keys \
         */
@@ -95,6 +95,20 @@ struct mint_head_leaves {
     void *ctx;
 };
 
+/*
+ * What the loss asks of rows of the head. With p = softmax of the logits z and H its entropy, the
+ * gradient by the logits is dlp (onehot(target) - p) - dentropy p (log p + H).
+ */
+struct mint_head_grad {
+    const int32_t *target; /* host */
+    const float *lse;      /* f32[T], as the next ones: from logprob */
+    const float *dlp;      /* gradient by the target's log-probability */
+    const float *entropy;  /* from logprob; NULL, and dentropy too: no entropy term */
+    const float *dentropy; /* gradient by the entropy */
+    const float *logits;   /* that logprob kept; NULL: made again, with the same bits */
+    int64_t ldl;           /* their row stride */
+};
+
 struct mint_adam {
     float lr, beta1, beta2, eps, weight_decay;
     float bias1, bias2; /* 1 - beta^step, computed by the caller in double */
@@ -138,7 +152,7 @@ struct mint_ops {
     int (*rmsnorm)(struct mint_dev *d, void *out, const float *x, const float *w, float eps,
                    int64_t T, int64_t H, struct mint_err *err);
     /* y[t, 0..N) (row stride ldy) = x[t,:] W^T + bias + lora. bias f32[N] or NULL; lora or NULL; u
-     * act[T,r]: where A x is kept, or NULL. */
+     * act[T,r]: where A x is kept, or NULL. y NULL: only u, if there is a lora. */
     int (*linear)(struct mint_dev *d, float *y, int64_t ldy, const void *x,
                   const struct mint_weight *w, const float *bias, const struct mint_lora *lora,
                   void *u, int64_t T, struct mint_err *err);
@@ -172,10 +186,12 @@ struct mint_ops {
 
     /* --- head. logits = linear(h). Log-sum-exp walks the vocabulary in fixed chunks, never keeping
      * [T, V]. lp[t] = logit[target[t]] - lse; entropy[t] = lse - sum p*logit (NULL: not wanted);
-     * lse[t] kept for the backward (NULL: not wanted). */
-    int (*logprob)(struct mint_dev *d, float *lp, float *entropy, float *lse, const void *h,
-                   const struct mint_weight *head, const struct mint_lora *lora,
-                   const int32_t *target /* host */, int64_t T, struct mint_err *err);
+     * lse[t] kept for the backward (NULL: not wanted). logits f32[T, V] (row stride ldl): where
+     * they are kept for the backward; NULL: they are not. */
+    int (*logprob)(struct mint_dev *d, float *lp, float *entropy, float *lse, float *logits,
+                   int64_t ldl, const void *h, const struct mint_weight *head,
+                   const struct mint_lora *lora, const int32_t *target /* host */, int64_t T,
+                   struct mint_err *err);
     /* One draw a row of logits f32[S, V] (row stride ldl). draws, out: host. The logprob has the
      * bits that op logprob gives for that target. */
     int (*sample)(struct mint_dev *d, struct mint_drawn *out, const float *logits, int64_t ldl,
@@ -183,13 +199,12 @@ struct mint_ops {
 
     /* --- backward. "dy" inputs that feed products are rounded to act by the caller (cast) or by
      * the op before. */
-    /* dh f32[T,H] = dlogits W + lora part, with dlogits = dlp[t] * (onehot(target) - softmax),
-     * rounded to act, chunk by chunk. lse: from logprob. dlora_u f32[T,r] (NULL: not wanted) =
-     * scale * dlogits B. leaves: where the gradients of the LoRA's B go (NULL, or no LoRA: not
-     * wanted). */
-    int (*head_backward)(struct mint_dev *d, float *dh, float *dlora_u, const float *dlp,
-                         const float *lse, const void *h, const struct mint_weight *head,
-                         const struct mint_lora *lora, const int32_t *target, int64_t T,
+    /* dh f32[T,H] = dlogits W + lora part, with the dlogits of g rounded to act, chunk by chunk.
+     * dlora_u f32[T,r] (NULL: not wanted) = scale * dlogits B. leaves: where the gradients of the
+     * LoRA's B go (NULL, or no LoRA: not wanted). */
+    int (*head_backward)(struct mint_dev *d, float *dh, float *dlora_u,
+                         const struct mint_head_grad *g, const void *h,
+                         const struct mint_weight *head, const struct mint_lora *lora, int64_t T,
                          const struct mint_head_leaves *leaves, struct mint_err *err);
     /* dx f32[T,K] (row stride K) = (accumulate ? dx : 0) + dy W + du A; dy act[T,N] (row stride
      * lddy); du act[T,r] or NULL. The frozen part and the LoRA part each have their own

@@ -247,8 +247,9 @@ static int run_head(struct mint_trainer *t, const struct mint_adapter *a, const 
     MINT_TRY(t->ops->gather(t->dev, h->x, t->x[c->layers], p->hrow, p->hn, row_bytes, err));
     MINT_TRY(
         t->ops->rmsnorm(t->dev, h->h, h->x, t->model->norm, c->norm_eps, p->hn, c->hidden, err));
-    return t->ops->logprob(t->dev, h->lp, ent ? h->ent : NULL, h->lse, h->h, t->model->head,
-                           mint_adapter_lora(a, 0, MINT_MOD_HEAD), p->target, p->hn, err);
+    return t->ops->logprob(t->dev, h->lp, ent ? h->ent : NULL, h->lse, NULL, 0, h->h,
+                           t->model->head, mint_adapter_lora(a, 0, MINT_MOD_HEAD), p->target, p->hn,
+                           err);
 }
 
 static struct mint_batch batch_of(const struct mint_pack *p)
@@ -377,9 +378,9 @@ static int head_backward(struct mint_trainer *t, const struct mint_pack *p, stru
     size_t pa = lora ? (size_t)mint_adapter_param(t->adapter, 0, MINT_MOD_HEAD) : 0;
     struct head_leaves ctx = {t->tree, pa + 1};
     struct mint_head_leaves leaves = {p->nleaves, p->leaf_hrow, begin_leaf, end_leaf, &ctx};
-    MINT_TRY(t->ops->head_backward(t->dev, h->dh, lora ? h->du : NULL, h->dlp, h->lse, h->h,
-                                   t->model->head, lora, p->target, p->hn, lora ? &leaves : NULL,
-                                   err));
+    struct mint_head_grad g = {.target = p->target, .lse = h->lse, .dlp = h->dlp};
+    MINT_TRY(t->ops->head_backward(t->dev, h->dh, lora ? h->du : NULL, &g, h->h, t->model->head,
+                                   lora, p->hn, lora ? &leaves : NULL, err));
     if (!lora)
         return 0;
     MINT_TRY(t->ops->cast(t->dev, h->dua, h->du, p->hn * r, err));

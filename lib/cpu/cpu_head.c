@@ -71,29 +71,30 @@ void cpu_head_end(struct cpu_head *x)
     free(x->owned_u);
 }
 
-size_t cpu_head_scratch_bytes(void)
-{
-    return (size_t)HEAD_ROWS * (HEAD_LD + LORA_COLS) * sizeof(float);
-}
-
-int64_t cpu_head_logits(const struct cpu_head *x, int thread, float *y, int64_t t0, int64_t n,
-                        int64_t c)
+const float *cpu_head_logits(const struct cpu_head *x, int thread, float *y, int64_t ldy,
+                             int64_t t0, int64_t n, int64_t c, int64_t *width)
 {
     const int64_t v0 = c * HEAD_CHUNK, v1 = MINT_MIN(x->V, v0 + HEAD_CHUNK);
-    float *part = y + HEAD_ROWS * HEAD_LD;
+    float *part =
+        cpu_scratch(x->d, thread, (size_t)HEAD_ROWS * (HEAD_LD + LORA_COLS) * sizeof(float));
 
-    cpu_gemm_cols(x->d, thread, y, HEAD_LD, cpu_act_at(x->d, x->h, t0 * x->ldh), (size_t)x->ldh, n,
-                  x->w, v0, v1);
+    if (!y) {
+        y = part + HEAD_ROWS * LORA_COLS;
+        ldy = HEAD_LD;
+    }
+    cpu_gemm_cols(x->d, thread, y, (size_t)ldy, cpu_act_at(x->d, x->h, t0 * x->ldh), (size_t)x->ldh,
+                  n, x->w, v0, v1);
     for (int64_t v = v0; x->lora && v < v1; v += LORA_COLS) {
         const int64_t r = x->lora->rank, cols = MINT_MIN(LORA_COLS, v1 - v);
 
         cpu_gemm_cols(x->d, thread, part, LORA_COLS, cpu_act_at(x->d, x->u, t0 * r), (size_t)r, n,
                       x->lora->b, v, v + cols);
         for (int64_t i = 0; i < n; i++)
-            x->d->isa->rows->axpy(y + i * HEAD_LD + (v - v0), x->lora->scale, part + i * LORA_COLS,
+            x->d->isa->rows->axpy(y + i * ldy + (v - v0), x->lora->scale, part + i * LORA_COLS,
                                   cols);
     }
-    return v1 - v0;
+    *width = v1 - v0;
+    return y;
 }
 
 struct logprob {
@@ -101,6 +102,8 @@ struct logprob {
     const int32_t *target;
     struct cpu_chunk *chunks;  /* [T][head.chunks] */
     float *lp, *entropy, *lse; /* lp holds the target's logit until the chunks are gathered */
+    float *logits;             /* or NULL */
+    int64_t ldl;
 };
 
 static void chunk_item(void *ctx, int64_t item, int thread)
@@ -110,16 +113,17 @@ static void chunk_item(void *ctx, int64_t item, int thread)
     const int64_t blocks = cpu_head_blocks(x->T);
     const int64_t t0 = item % blocks * HEAD_ROWS, n = MINT_MIN(HEAD_ROWS, x->T - t0);
     const int64_t c = item / blocks;
-    float *y = cpu_scratch(x->d, thread, cpu_head_scratch_bytes());
-    const int64_t cols = cpu_head_logits(x, thread, y, t0, n, c);
+    const int64_t ld = p->logits ? p->ldl : HEAD_LD;
+    float *keep = p->logits ? p->logits + t0 * ld + c * HEAD_CHUNK : NULL;
+    int64_t cols;
+    const float *y = cpu_head_logits(x, thread, keep, ld, t0, n, c, &cols);
 
     for (int64_t i = 0; i < n; i++) {
         const int64_t t = t0 + i, at = p->target[t] - c * HEAD_CHUNK;
 
-        x->d->isa->rows->chunk(&p->chunks[t * x->chunks + c], y + i * HEAD_LD, cols,
-                               p->entropy != NULL);
+        x->d->isa->rows->chunk(&p->chunks[t * x->chunks + c], y + i * ld, cols, p->entropy != NULL);
         if (at >= 0 && at < cols)
-            p->lp[t] = y[i * HEAD_LD + at];
+            p->lp[t] = y[i * ld + at];
     }
 }
 
@@ -144,12 +148,14 @@ static void gather_item(void *ctx, int64_t item, int thread)
     }
 }
 
-int cpu_logprob(struct mint_dev *dev, float *lp, float *entropy, float *lse, const void *h,
-                const struct mint_weight *head, const struct mint_lora *lora, const int32_t *target,
-                int64_t T, struct mint_err *err)
+int cpu_logprob(struct mint_dev *dev, float *lp, float *entropy, float *lse, float *logits,
+                int64_t ldl, const void *h, const struct mint_weight *head,
+                const struct mint_lora *lora, const int32_t *target, int64_t T,
+                struct mint_err *err)
 {
     struct cpu_dev *d = cpu_dev(dev);
-    struct logprob p = {.target = target, .lp = lp, .entropy = entropy, .lse = lse};
+    struct logprob p = {
+        .target = target, .lp = lp, .entropy = entropy, .lse = lse, .logits = logits, .ldl = ldl};
 
     (void)err;
     if (T < 1)

@@ -29,12 +29,10 @@ void cpu_head_begin(struct cpu_head *x, struct cpu_dev *d, const void *h, const 
                     const struct mint_weight *w, const struct mint_lora *lora, int64_t T);
 void cpu_head_end(struct cpu_head *x);
 
-/* Bytes of scratch that a block of logits needs: the block itself comes first. */
-size_t cpu_head_scratch_bytes(void);
-/* Logits of rows t0..t0+n-1, chunk c, at y (row stride HEAD_LD) in scratch of that size. Returns
- * the chunk's width. */
-int64_t cpu_head_logits(const struct cpu_head *x, int thread, float *y, int64_t t0, int64_t n,
-                        int64_t c);
+/* Logits of rows t0..t0+n-1, chunk c, in columns 0.. of y (row stride ldy); y NULL: in the thread's
+ * scratch (row stride HEAD_LD). Returns where they are; *cols is the chunk's width. */
+const float *cpu_head_logits(const struct cpu_head *x, int thread, float *y, int64_t ldy,
+                             int64_t t0, int64_t n, int64_t c, int64_t *cols);
 
 /* Row blocks of T rows. */
 static inline int64_t cpu_head_blocks(int64_t T)

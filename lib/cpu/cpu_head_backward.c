@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpu_head_backward.c: gradients of the log-probabilities. The logits are made again, a group of
- * chunks at a time, and turned into their gradient dy; all products with it go on from group to
- * group in one accumulator, so the vocabulary is summed in ascending order however it is cut. The
- * gradients of the LoRA's B sum over rows instead, a leaf's rows at a time; where a leaf does not
- * fit, it is cut between pairs of its rows, and its sum waits in the leaf's buffer.
+ * cpu_head_backward.c: gradients of the log-probabilities and the entropy. The logits, kept or made
+ * again a group of chunks at a time, are turned into their gradient dy; all products with it go on
+ * from group to group in one accumulator, so the vocabulary is summed in ascending order however it
+ * is cut. The gradients of the LoRA's B sum over rows instead, a leaf's rows at a time; where a
+ * leaf does not fit, it is cut between pairs of its rows, and its sum waits in the leaf's buffer.
  */
 #include "cpu_gemm.h"
 #include "cpu_head.h"
@@ -30,8 +30,7 @@ struct part {
 
 struct back {
     struct cpu_head head;
-    const float *dlp, *lse;
-    const int32_t *target;
+    const struct mint_head_grad *g;
     float *dh, *du;
     void *dy, *du_act;
     int64_t lddy;
@@ -45,12 +44,19 @@ struct back {
     void *ut; /* u of the rows at work, transposed: act [rank][SUPER_ROWS] */
 };
 
-/* Rows t.. of a chunk: from logits to their gradient in act. */
-static void to_gradient(const struct cpu_head *x, void *out, const float *y, int64_t t, int64_t c,
-                        int64_t cols, const float *dlp, const float *lse, const int32_t *target)
+/* Row t of a chunk: from logits to their gradient in act. */
+static void to_gradient(const struct back *b, void *out, const float *y, int64_t t, int64_t c,
+                        int64_t cols)
 {
-    x->d->isa->rows->dlogits(out, x->d->base.act_bytes == 2, y, lse[t], dlp[t],
-                             target[t] - c * HEAD_CHUNK, cols);
+    const struct cpu_dev *d = b->head.d;
+    struct cpu_dlogits g = {
+        .lse = b->g->lse[t], .dlp = b->g->dlp[t], .target = b->g->target[t] - c * HEAD_CHUNK};
+
+    if (b->g->dentropy) {
+        g.entropy = b->g->entropy[t];
+        g.dentropy = b->g->dentropy[t];
+    }
+    d->isa->rows->dlogits(out, d->base.act_bytes == 2, y, &g, cols);
 }
 
 static void gradient_item(void *ctx, int64_t item, int thread)
@@ -59,12 +65,14 @@ static void gradient_item(void *ctx, int64_t item, int thread)
     const struct cpu_head *x = &b->head;
     const int64_t blocks = cpu_head_blocks(b->rows), c = b->c0 + item / blocks;
     const int64_t i0 = item % blocks * HEAD_ROWS, n = MINT_MIN(HEAD_ROWS, b->rows - i0);
-    float *y = cpu_scratch(x->d, thread, cpu_head_scratch_bytes());
-    const int64_t cols = cpu_head_logits(x, thread, y, b->t0 + i0, n, c);
+    const int64_t t0 = b->t0 + i0, ld = b->g->logits ? b->g->ldl : HEAD_LD;
+    int64_t cols = MINT_MIN(HEAD_CHUNK, x->V - c * HEAD_CHUNK);
+    const float *y = b->g->logits ? b->g->logits + t0 * ld + c * HEAD_CHUNK
+                                  : cpu_head_logits(x, thread, NULL, 0, t0, n, c, &cols);
 
     for (int64_t i = 0; i < n; i++)
-        to_gradient(x, cpu_act_at(x->d, b->dy, (i0 + i) * b->lddy + (c - b->c0) * HEAD_CHUNK),
-                    y + i * HEAD_LD, b->t0 + i0 + i, c, cols, b->dlp, b->lse, b->target);
+        to_gradient(b, cpu_act_at(x->d, b->dy, (i0 + i) * b->lddy + (c - b->c0) * HEAD_CHUNK),
+                    y + i * ld, t0 + i, c, cols);
 }
 
 /* Columns v0..v0+cols-1 of a part: on with the sum over its rows; scaled when the leaf ends. */
@@ -242,18 +250,13 @@ static int all_rows(struct back *b, struct mint_err *err)
     return 0;
 }
 
-int cpu_head_backward(struct mint_dev *dev, float *dh, float *dlora_u, const float *dlp,
-                      const float *lse, const void *h, const struct mint_weight *head,
-                      const struct mint_lora *lora, const int32_t *target, int64_t T,
+int cpu_head_backward(struct mint_dev *dev, float *dh, float *dlora_u,
+                      const struct mint_head_grad *g, const void *h, const struct mint_weight *head,
+                      const struct mint_lora *lora, int64_t T,
                       const struct mint_head_leaves *leaves, struct mint_err *err)
 {
     struct cpu_dev *d = cpu_dev(dev);
-    struct back b = {.dlp = dlp,
-                     .lse = lse,
-                     .target = target,
-                     .dh = dh,
-                     .du = dlora_u,
-                     .lddy = GROUP * HEAD_CHUNK + 64};
+    struct back b = {.g = g, .dh = dh, .du = dlora_u, .lddy = GROUP * HEAD_CHUNK + 64};
     float *own_du = NULL;
     int rc;
 

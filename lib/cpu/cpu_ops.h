@@ -48,15 +48,15 @@ int cpu_gather(struct mint_dev *d, void *out, const void *x, const int32_t *rows
                size_t row_bytes, struct mint_err *err);
 int cpu_scatter(struct mint_dev *d, void *out, const void *x, const int32_t *rows, int64_t n,
                 size_t row_bytes, struct mint_err *err);
-int cpu_logprob(struct mint_dev *d, float *lp, float *entropy, float *lse, const void *h,
-                const struct mint_weight *head, const struct mint_lora *lora, const int32_t *target,
-                int64_t T, struct mint_err *err);
+int cpu_logprob(struct mint_dev *d, float *lp, float *entropy, float *lse, float *logits,
+                int64_t ldl, const void *h, const struct mint_weight *head,
+                const struct mint_lora *lora, const int32_t *target, int64_t T,
+                struct mint_err *err);
 int cpu_sample(struct mint_dev *d, struct mint_drawn *out, const float *logits, int64_t ldl,
                const struct mint_draw *draws, int64_t S, int64_t V, struct mint_err *err);
-int cpu_head_backward(struct mint_dev *d, float *dh, float *dlora_u, const float *dlp,
-                      const float *lse, const void *h, const struct mint_weight *head,
-                      const struct mint_lora *lora, const int32_t *target, int64_t T,
-                      const struct mint_head_leaves *leaves, struct mint_err *err);
+int cpu_head_backward(struct mint_dev *d, float *dh, float *dlora_u, const struct mint_head_grad *g,
+                      const void *h, const struct mint_weight *head, const struct mint_lora *lora,
+                      int64_t T, const struct mint_head_leaves *leaves, struct mint_err *err);
 int cpu_linear_dx(struct mint_dev *d, float *dx, bool accumulate, const void *dy, int64_t lddy,
                   const struct mint_weight *w, const struct mint_lora *lora, const void *du,
                   int64_t T, struct mint_err *err);

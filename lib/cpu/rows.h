@@ -21,6 +21,12 @@ struct cpu_chunk {
     float dev; /* sum of e^(x - max) (x - max), for the entropy */
 };
 
+/* Of one row: the scalars of its gradient (struct mint_head_grad). */
+struct cpu_dlogits {
+    float lse, dlp, entropy, dentropy; /* dentropy 0: entropy is not read */
+    int64_t target;                    /* outside of the piece: none of it is the target */
+};
+
 struct cpu_rows {
     void (*to_bf16)(cpu_bf16 *out, const float *x, int64_t n);
     void (*to_f32)(float *out, const cpu_bf16 *x, int64_t n);
@@ -65,9 +71,8 @@ struct cpu_rows {
                              const float *lse, const float *delta);
 
     void (*chunk)(struct cpu_chunk *out, const float *x, int64_t n, bool want_dev);
-    /* out act = dlp (onehot(target) - e^(x - lse)); target outside 0..n-1: none. */
-    void (*dlogits)(void *out, bool bf16, const float *x, float lse, float dlp, int64_t target,
-                    int64_t n);
+    /* out act = dlp (onehot(target) - p) - dentropy p (log p + entropy), log p = x - lse. */
+    void (*dlogits)(void *out, bool bf16, const float *x, const struct cpu_dlogits *g, int64_t n);
     /* y = (x - max) * inv, w = e^y; returns the sum of w. */
     float (*weights)(float *y, float *w, const float *x, float max, float inv, int64_t n);
     float (*max)(const float *x, int64_t n); /* -inf when n is 0; passes over NaN */

@@ -413,9 +413,20 @@ static void chunk(struct cpu_chunk *out, const float *x, int64_t n, bool want_de
     out->dev = fold_sum(&dev);
 }
 
-static void dlogits(void *out, bool bf16, const float *x, float lse, float dlp, int64_t target,
-                    int64_t n)
+/* t += the entropy's part for logits x; an infinite log p goes with p = 0. */
+static void add_dentropy(float *t, const float *x, const struct cpu_dlogits *g, int64_t n)
 {
+    for (int64_t i = 0; i < n; i++) {
+        const float y = x[i] - g->lse;
+
+        t[i] -= g->dentropy * (cpu_exp(y) * ((y > -128.0f ? y : -128.0f) + g->entropy));
+    }
+}
+
+static void dlogits(void *out, bool bf16, const float *x, const struct cpu_dlogits *g, int64_t n)
+{
+    const float lse = g->lse, dlp = g->dlp;
+    const int64_t target = g->target;
     float t[PIECE];
 
     for (int64_t at = 0; at < n; at += PIECE) {
@@ -425,6 +436,8 @@ static void dlogits(void *out, bool bf16, const float *x, float lse, float dlp, 
             t[i] = -(dlp * cpu_exp(x[at + i] - lse));
         if (target >= at && target < at + k)
             t[target - at] = dlp * (1.0f - cpu_exp(x[target] - lse));
+        if (g->dentropy != 0.0f)
+            add_dentropy(t, x + at, g, k);
         put(out, bf16, at, t, k);
     }
 }

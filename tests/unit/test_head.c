@@ -32,7 +32,7 @@ struct head {
     float *w, *a, *b;
     float *h;
     int32_t *target;
-    float *dlp;
+    float *dlp, *dent;
 };
 
 static float *act_floats(bool bf16, size_t n, float scale)
@@ -51,6 +51,7 @@ static struct head head_new(const struct head_case *c, bool bf16)
     x.b = act_floats(bf16, (size_t)(c->V * c->r), 1.0f);
     x.h = act_floats(bf16, (size_t)(c->T * c->H), 2.0f);
     x.dlp = random_floats((size_t)c->T, 1.0f);
+    x.dent = random_floats((size_t)c->T, 0.5f);
     x.target = mint_xcalloc((size_t)c->T, sizeof *x.target);
     for (int64_t t = 0; t < c->T; t++)
         x.target[t] = t == 0 ? (int32_t)c->V - 1 : (int32_t)(random_bits() % (uint64_t)c->V);
@@ -64,6 +65,7 @@ static void head_free(struct head *x)
     guarded_free(x->b);
     guarded_free(x->h);
     guarded_free(x->dlp);
+    guarded_free(x->dent);
     free(x->target);
 }
 
@@ -132,6 +134,14 @@ static double ref_lse(const double *y, int64_t V)
     return top + log(sum);
 }
 
+static double ref_entropy(const double *y, double z, int64_t V)
+{
+    double e = z;
+    for (int64_t v = 0; v < V; v++)
+        e -= exp(y[v] - z) * y[v];
+    return e;
+}
+
 static void widen(double *to, const float *from, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -147,9 +157,7 @@ static void check_logprobs(const struct head *x, bool bf16, const float *lp, con
         widen(h, x->h + t * c->H, c->H);
         ref_logits(x, bf16, h, y);
         const double z = ref_lse(y, c->V);
-        double e = z;
-        for (int64_t v = 0; v < c->V; v++)
-            e -= exp(y[v] - z) * y[v];
+        const double e = ref_entropy(y, z, c->V);
         check_close("lse", (double)lse[t], z, bf16 && c->r ? 2e-2 : 2e-5);
         check_close("lp", (double)lp[t], y[x->target[t]] - z, bf16 && c->r ? 4e-2 : 2e-5);
         check_close("entropy", (double)entropy[t], e, bf16 && c->r ? 4e-2 : 4e-5);
@@ -173,8 +181,10 @@ static void forward_on(struct mint_dev *d, void *ctx)
     struct on_device o = upload(d, x, d->threads == 2);
     float *lp = floats(n), *entropy = floats(n), *lse = floats(n), *lp2 = floats(n);
     const struct mint_lora *lora = x->c.r ? &o.lora : NULL;
-    assert_int_equal(cpu_logprob(d, lp, entropy, lse, o.h, o.w, lora, x->target, x->c.T, NULL), 0);
-    assert_int_equal(cpu_logprob(d, lp2, NULL, NULL, o.h, o.w, lora, x->target, x->c.T, NULL), 0);
+    assert_int_equal(
+        cpu_logprob(d, lp, entropy, lse, NULL, 0, o.h, o.w, lora, x->target, x->c.T, NULL), 0);
+    assert_int_equal(
+        cpu_logprob(d, lp2, NULL, NULL, NULL, 0, o.h, o.w, lora, x->target, x->c.T, NULL), 0);
     check_guards(lp, bytes);
     check_guards(entropy, bytes);
     check_guards(lse, bytes);
@@ -232,9 +242,9 @@ static void sampled_bits_are_logprobs_bits(void **unused)
             assert_int_equal(cpu_sample(d, drawn, logits, ld, draws, T, V, NULL), 0);
             for (int t = 0; t < T; t++)
                 ids[t] = drawn[t].id;
-            assert_int_equal(
-                cpu_logprob(d, lp, NULL, NULL, o2.h, o2.w, x.c.r ? &o2.lora : NULL, ids, T, NULL),
-                0);
+            assert_int_equal(cpu_logprob(d, lp, NULL, NULL, NULL, 0, o2.h, o2.w,
+                                         x.c.r ? &o2.lora : NULL, ids, T, NULL),
+                             0);
             for (int t = 0; t < T; t++)
                 check_same("logprob", &lp[t], &drawn[t].logprob, sizeof *lp);
             guarded_free(logits);
@@ -297,15 +307,18 @@ struct backward_case {
     float *dh, *du, *db;
 };
 
-/* dlp * (onehot - p) of a row, in double. */
+/* dlp (onehot - p) - dent p (log p + entropy) of a row, in double. */
 static void ref_dlogits(const struct head *x, bool bf16, int64_t t, double *y)
 {
     double h[512];
     widen(h, x->h + t * x->c.H, x->c.H);
     ref_logits(x, bf16, h, y);
-    const double z = ref_lse(y, x->c.V);
-    for (int64_t v = 0; v < x->c.V; v++)
-        y[v] = (double)x->dlp[t] * ((v == x->target[t] ? 1.0 : 0.0) - exp(y[v] - z));
+    const double z = ref_lse(y, x->c.V), e = ref_entropy(y, z, x->c.V);
+    for (int64_t v = 0; v < x->c.V; v++) {
+        double p = exp(y[v] - z);
+        y[v] = (double)x->dlp[t] * ((v == x->target[t] ? 1.0 : 0.0) - p) -
+               (double)x->dent[t] * p * (y[v] - z + e);
+    }
 }
 
 struct error {
@@ -379,15 +392,27 @@ static void backward_on(struct mint_dev *d, void *ctx)
     const struct mint_lora *lora = c->r ? &o.lora : NULL;
     struct backward_case got = {
         .x = x, .have = true, .dh = floats(nh), .du = floats(nu), .db = floats(nb)};
-    float *lp = floats((size_t)c->T), *lse = floats((size_t)c->T);
-    assert_int_equal(cpu_logprob(d, lp, NULL, lse, o.h, o.w, lora, x->target, c->T, NULL), 0);
+    const int64_t ldl = c->V + 3;
+    float *lp = floats((size_t)c->T), *lse = floats((size_t)c->T), *ent = floats((size_t)c->T);
+    float *logits = floats((size_t)(c->T * ldl));
+    struct mint_head_grad g = {x->target, lse, x->dlp, ent, x->dent, NULL, ldl};
+    assert_int_equal(
+        cpu_logprob(d, lp, ent, lse, logits, ldl, o.h, o.w, lora, x->target, c->T, NULL), 0);
+    check_guards(logits, (size_t)(c->T * ldl) * sizeof *logits);
     struct leaves leaves = {.l = {1, (int64_t[]){row0, c->T}, begin_leaf, end_leaf, &leaves},
                             .db = {got.db},
                             .fail_at = -1};
-    assert_int_equal(cpu_head_backward(d, got.dh, lora ? got.du : NULL, x->dlp, lse, o.h, o.w, lora,
-                                       x->target, c->T, &leaves.l, NULL),
+    assert_int_equal(cpu_head_backward(d, got.dh, lora ? got.du : NULL, &g, o.h, o.w, lora, c->T,
+                                       &leaves.l, NULL),
                      0);
     assert_int_equal(leaves.ended, lora ? 1 : 0);
+    float *dh = floats(nh);
+    g.logits = logits;
+    assert_int_equal(cpu_head_backward(d, dh, NULL, &g, o.h, o.w, lora, c->T, NULL, NULL), 0);
+    check_same("dh from kept logits", dh, got.dh, nh * sizeof *dh);
+    guarded_free(dh);
+    guarded_free(logits);
+    guarded_free(ent);
     check_guards(got.dh, nh * sizeof(float));
     check_guards(got.du, nu * sizeof(float));
     check_guards(got.db, nb * sizeof(float));
@@ -422,8 +447,8 @@ static void gradients_are_right_and_the_same_everywhere(void **unused)
         }
 }
 
-/* The formulas themselves: dlp-weighted sum of log-probabilities by central differences in double.
- */
+/* The formulas themselves: weighted sums of log-probabilities and entropies by central differences
+ * in double. */
 static void formulas_are_the_slopes(void **unused)
 {
     struct head x = head_new(&cases[1], false);
@@ -437,7 +462,10 @@ static void formulas_are_the_slopes(void **unused)
                 widen(h, x.h + t * H, H);
                 h[k] += s * e;
                 ref_logits(&x, false, h, y);
-                slope += s * (double)x.dlp[t] * (y[x.target[t]] - ref_lse(y, V)) / (2 * e);
+                const double z = ref_lse(y, V);
+                slope += s / (2 * e) *
+                         ((double)x.dlp[t] * (y[x.target[t]] - z) +
+                          (double)x.dent[t] * ref_entropy(y, z, V));
             }
             ref_dlogits(&x, false, t, y);
             dh = 0.0;
@@ -460,18 +488,19 @@ static void rows_do_not_see_each_other(void **unused)
         float *lp = floats((size_t)c->T), *lse = floats((size_t)c->T);
         float *dh = floats((size_t)(c->T * c->H)), *du = floats((size_t)(c->T * c->r));
         float one[4], *dh1 = floats((size_t)c->H), *du1 = floats((size_t)c->r);
-        assert_int_equal(cpu_logprob(d, lp, NULL, lse, o.h, o.w, &o.lora, x.target, c->T, NULL), 0);
         assert_int_equal(
-            cpu_head_backward(d, dh, du, x.dlp, lse, o.h, o.w, &o.lora, x.target, c->T, NULL, NULL),
-            0);
+            cpu_logprob(d, lp, NULL, lse, NULL, 0, o.h, o.w, &o.lora, x.target, c->T, NULL), 0);
+        struct mint_head_grad g = {.target = x.target, .lse = lse, .dlp = x.dlp};
+        assert_int_equal(cpu_head_backward(d, dh, du, &g, o.h, o.w, &o.lora, c->T, NULL, NULL), 0);
         for (int64_t t = 0; t < c->T; t += 37) {
             const void *h = (char *)o.h + (size_t)(t * c->H) * d->act_bytes;
             assert_int_equal(
-                cpu_logprob(d, one, NULL, one + 1, h, o.w, &o.lora, x.target + t, 1, NULL), 0);
+                cpu_logprob(d, one, NULL, one + 1, NULL, 0, h, o.w, &o.lora, x.target + t, 1, NULL),
+                0);
             check_same("lp", one, lp + t, sizeof *lp);
             check_same("lse", one + 1, lse + t, sizeof *lse);
-            assert_int_equal(cpu_head_backward(d, dh1, du1, x.dlp + t, lse + t, h, o.w, &o.lora,
-                                               x.target + t, 1, NULL, NULL),
+            struct mint_head_grad g1 = {.target = x.target + t, .lse = lse + t, .dlp = x.dlp + t};
+            assert_int_equal(cpu_head_backward(d, dh1, du1, &g1, h, o.w, &o.lora, 1, NULL, NULL),
                              0);
             check_same("dh", dh1, dh + t * c->H, (size_t)c->H * sizeof *dh);
             check_same("du", du1, du + t * c->r, (size_t)c->r * sizeof *du);
@@ -503,23 +532,24 @@ static void check_leaves(const int64_t *first, int64_t n)
         float *lp = floats((size_t)c->T), *lse = floats((size_t)c->T);
         float *dh = floats(nh), *du = floats(nu), *dh2 = floats(nh), *du2 = floats(nu);
         leaves_new(&all, first, n, nb);
-        assert_int_equal(cpu_logprob(d, lp, NULL, lse, o.h, o.w, &o.lora, x.target, c->T, NULL), 0);
-        assert_int_equal(cpu_head_backward(d, dh, du, x.dlp, lse, o.h, o.w, &o.lora, x.target, c->T,
-                                           &all.l, NULL),
+        assert_int_equal(
+            cpu_logprob(d, lp, NULL, lse, NULL, 0, o.h, o.w, &o.lora, x.target, c->T, NULL), 0);
+        struct mint_head_grad g = {.target = x.target, .lse = lse, .dlp = x.dlp};
+        assert_int_equal(cpu_head_backward(d, dh, du, &g, o.h, o.w, &o.lora, c->T, &all.l, NULL),
                          0);
         assert_int_equal(all.ended, n);
         assert_in_range(all.most, 1, 8);
-        assert_int_equal(cpu_head_backward(d, dh2, du2, x.dlp, lse, o.h, o.w, &o.lora, x.target,
-                                           c->T, NULL, NULL),
+        assert_int_equal(cpu_head_backward(d, dh2, du2, &g, o.h, o.w, &o.lora, c->T, NULL, NULL),
                          0);
         check_same("dh", dh, dh2, nh * sizeof *dh);
         check_same("du", du, du2, nu * sizeof *du);
         for (int64_t i = 0; i < n; i++) {
             const int64_t t = first[i], rows = first[i + 1] - t;
             leaves_new(&one, (int64_t[]){0, rows}, 1, nb);
-            assert_int_equal(cpu_head_backward(d, dh2, du2, x.dlp + t, lse + t,
+            struct mint_head_grad g1 = {.target = x.target + t, .lse = lse + t, .dlp = x.dlp + t};
+            assert_int_equal(cpu_head_backward(d, dh2, du2, &g1,
                                                (char *)o.h + (size_t)(t * c->H) * d->act_bytes, o.w,
-                                               &o.lora, x.target + t, rows, &one.l, NULL),
+                                               &o.lora, rows, &one.l, NULL),
                              0);
             check_same("db", all.db[i], one.db[0], nb);
             check_guards(all.db[i], nb);
@@ -529,8 +559,7 @@ static void check_leaves(const int64_t *first, int64_t n)
         }
         all.begun = all.ended = 0;
         all.fail_at = n - 1;
-        assert_int_equal(cpu_head_backward(d, dh, du, x.dlp, lse, o.h, o.w, &o.lora, x.target, c->T,
-                                           &all.l, NULL),
+        assert_int_equal(cpu_head_backward(d, dh, du, &g, o.h, o.w, &o.lora, c->T, &all.l, NULL),
                          -1);
         leaves_free(&all);
         guarded_free(lp);
@@ -561,9 +590,10 @@ static void no_rows(void **unused)
     struct head x = head_new(&cases[1], true);
     struct on_device o = upload(d, &x, false);
     (void)unused;
-    assert_int_equal(cpu_logprob(d, NULL, NULL, NULL, o.h, o.w, NULL, x.target, 0, NULL), 0);
-    assert_int_equal(
-        cpu_head_backward(d, NULL, NULL, NULL, NULL, o.h, o.w, NULL, x.target, 0, NULL, NULL), 0);
+    assert_int_equal(cpu_logprob(d, NULL, NULL, NULL, NULL, 0, o.h, o.w, NULL, x.target, 0, NULL),
+                     0);
+    struct mint_head_grad g = {.target = x.target};
+    assert_int_equal(cpu_head_backward(d, NULL, NULL, &g, o.h, o.w, NULL, 0, NULL, NULL), 0);
     unload(d, &o);
     head_free(&x);
     cpu_close(d);
