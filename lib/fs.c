@@ -346,10 +346,10 @@ static int open_regular(const char *path, struct mint_err *err)
     return -1;
 }
 
-int mint_fs_read_file(const char *path, size_t max_bytes, char **out, size_t *n,
+/* All of fd, which is closed; fd < 0: the failure to open it, err is filled. */
+static int read_whole(int fd, const char *path, size_t max_bytes, char **out, size_t *n,
                       struct mint_err *err)
 {
-    int fd = open_regular(path, err);
     if (fd < 0)
         return -1;
     struct mint_buf b = MINT_BUF_INIT;
@@ -361,6 +361,21 @@ int mint_fs_read_file(const char *path, size_t max_bytes, char **out, size_t *n,
     }
     mint_buf_release(&b);
     return rc;
+}
+
+int mint_fs_read_file(const char *path, size_t max_bytes, char **out, size_t *n,
+                      struct mint_err *err)
+{
+    return read_whole(open_regular(path, err), path, max_bytes, out, n, err);
+}
+
+int mint_fs_read_stream(const char *path, size_t max_bytes, char **out, size_t *n,
+                        struct mint_err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return mint_fail_errno(err, "cannot open %s", path);
+    return read_whole(fd, path, max_bytes, out, n, err);
 }
 
 int mint_fs_write_file(const char *path, const void *data, size_t n, struct mint_err *err)

@@ -20,6 +20,10 @@
  * What is no regular file (a pipe would hang) is refused. */
 int mint_fs_read_file(const char *path, size_t max_bytes, char **out, size_t *n,
                       struct mint_err *err);
+/* The same for a file that the user names to be read once: a pipe, <(...), is fine, and waited for.
+ */
+int mint_fs_read_stream(const char *path, size_t max_bytes, char **out, size_t *n,
+                        struct mint_err *err);
 /* Atomic write of a whole file (temporary, fsync, rename, fsync of the folder). */
 int mint_fs_write_file(const char *path, const void *data, size_t n, struct mint_err *err);
 

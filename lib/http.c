@@ -5,6 +5,7 @@
 
 #include <curl/curl.h>
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -61,6 +62,7 @@ struct lane {
     struct mint_http_post *post; /* NULL: free */
     bool waits;
     double again; /* when, while it waits */
+    char said[CURL_ERROR_SIZE];
 };
 
 struct mint_http {
@@ -134,6 +136,24 @@ static size_t receive(char *data, size_t size, size_t n, void *arg)
     return size * n;
 }
 
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+/* Whom to trust in place of the system's authorities, by the variables that curl(1) reads. */
+static long set_trust(const struct curl_api *a, CURL *easy)
+{
+    const char *file = variable("CURL_CA_BUNDLE"), *dir = NULL;
+    if (!file) {
+        file = variable("SSL_CERT_FILE");
+        dir = variable("SSL_CERT_DIR");
+    }
+    long bad = file ? (long)a->easy_setopt(easy, CURLOPT_CAINFO, file) : 0;
+    return bad | (dir ? (long)a->easy_setopt(easy, CURLOPT_CAPATH, dir) : 0);
+}
+
 /* All but the body, which differs. */
 static int make_lane(struct mint_http *h, struct lane *l)
 {
@@ -142,13 +162,14 @@ static int make_lane(struct mint_http *h, struct lane *l)
     l->easy = a->easy_init();
     if (!l->easy)
         return -1;
-    long bad = 0;
+    long bad = set_trust(a, l->easy);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_URL, h->o.url);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_HTTPHEADER, h->headers);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_POST, 1L);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_WRITEFUNCTION, receive);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_WRITEDATA, l);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_PRIVATE, l);
+    bad |= (long)a->easy_setopt(l->easy, CURLOPT_ERRORBUFFER, l->said);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_NOSIGNAL, 1L);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_FOLLOWLOCATION, 0L);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_USERAGENT, "mint-tools");
@@ -216,20 +237,50 @@ static int start(struct lane *l, struct mint_err *err)
     p->status = 0;
     p->tries++;
     l->waits = false;
+    l->said[0] = '\0';
     long bad = (long)a->easy_setopt(l->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)p->body.len);
     bad |= (long)a->easy_setopt(l->easy, CURLOPT_POSTFIELDS, p->body.data);
     bad |= (long)a->multi_add(l->h->multi, l->easy);
     return bad ? mint_fail(err, MINT_EIO, "libcurl does not take a request") : 0;
 }
 
-static bool may_get_better(long status)
+static bool is_in(long v, const long *list)
 {
-    static const long list[] = {0, 408, 425, 429, 500, 502, 503, 504, 529};
-    for (size_t i = 0; i < MINT_ARRAY_LEN(list); i++) {
-        if (status == list[i])
-            return true;
-    }
-    return false;
+    while (*list && *list != v)
+        list++;
+    return *list;
+}
+
+/* Nothing of the network, and the same for each request. */
+static bool hopeless(CURLcode code)
+{
+    static const long list[] = {CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE,
+                                CURLE_UNSUPPORTED_PROTOCOL, CURLE_URL_MALFORMAT, 0};
+    return is_in((long)code, list);
+}
+
+static bool may_get_better(CURLcode code, long status)
+{
+    static const long list[] = {408, 425, 429, 500, 502, 503, 504, 529, 0};
+    return code == CURLE_OK ? is_in(status, list) : code != CURLE_WRITE_ERROR && !hopeless(code);
+}
+
+/* Words for a try without an answer: curl's general ones, without times and ports, so that they are
+ * the same each time; but what is wrong with a certificate is in its particular ones only. For a
+ * redirect, where it points. */
+static void say_why(struct lane *l, CURLcode code)
+{
+    const char *what = l->h->api.easy_strerror(code), *more = "";
+    char *url = NULL;
+    if (code == CURLE_OK)
+        what = l->h->api.easy_getinfo(l->easy, CURLINFO_REDIRECT_URL, &url) || !url ? "" : url;
+    else if (code == CURLE_WRITE_ERROR)
+        what = "the reply is too long";
+    else if (hopeless(code) && *l->said)
+        what = l->said;
+    if (code == CURLE_PEER_FAILED_VERIFICATION)
+        more = "; CURL_CA_BUNDLE=FILE names authorities of your own";
+    snprintf(l->post->why, sizeof(l->post->why), "%.180s%s", what, more);
 }
 
 static double wait_before(const struct lane *l)
@@ -252,19 +303,15 @@ static int end_try(struct lane *l, CURLcode code, const struct mint_http_calls *
     struct mint_http *h = l->h;
     struct mint_http_post *p = l->post;
     h->api.multi_remove(h->multi, l->easy);
-    bool deaf = code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST;
+    bool deaf = code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST ||
+                code == CURLE_SSL_CONNECT_ERROR;
     if (code == CURLE_OK)
         h->api.easy_getinfo(l->easy, CURLINFO_RESPONSE_CODE, &p->status);
-    const char *what = h->api.easy_strerror(code); /* without times and ports: the same each time */
-    if (code == CURLE_WRITE_ERROR)
-        what = "the reply is too long";
-    size_t n = code == CURLE_OK ? 0 : strnlen(what, sizeof(p->why) - 1);
-    memcpy(p->why, what, n);
-    p->why[n] = '\0';
+    p->hopeless = hopeless(code);
+    say_why(l, code);
     /* While nobody listens, each request but the first gets one try: a dead server must not cost
      * the whole waiting for every request. */
-    if (may_get_better(p->status) && code != CURLE_WRITE_ERROR && p->tries <= h->o.retries &&
-        !(deaf && h->away)) {
+    if (may_get_better(code, p->status) && p->tries <= h->o.retries && !(deaf && h->away)) {
         l->waits = true;
         l->again = now() + wait_before(l);
         return 0;

@@ -8,7 +8,10 @@
  * statuses 408, 425, 429, 500, 502, 503, 504, 529. Between tries a request waits for 0.5 s, 1 s,
  * 2 s... (at most 30 s, and a varying part of that, so that many do not come back at once), or as
  * long as the server's Retry-After says (at most 120 s). Redirects are not followed: a key goes to
- * nobody but the server that was named. Certificates are checked. A client belongs to one thread.
+ * nobody but the server that was named. Certificates are checked, and one that is not trusted is no
+ * matter of patience. As with curl(1), CURL_CA_BUNDLE, else SSL_CERT_FILE and SSL_CERT_DIR, name
+ * other authorities than the system's, and http_proxy, https_proxy, all_proxy and no_proxy count. A
+ * client belongs to one thread.
  */
 #ifndef MINT_HTTP_H
 #define MINT_HTTP_H
@@ -35,7 +38,8 @@ struct mint_http_post {
     long status;           /* of the last try; 0: it got no answer */
     struct mint_buf reply; /* of the last try */
     int64_t tries;
-    char why[256]; /* where status is 0 */
+    bool hopeless; /* no answer, and none to any other request: the certificate, the URL */
+    char why[256]; /* status 0: in words; 3xx: the URL that it points to */
 };
 
 struct mint_http_calls {

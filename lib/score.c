@@ -113,6 +113,22 @@ int mint_score_response(const struct mint_score_task *t, const char **text, size
                      t->index);
 }
 
+/* The i-th of an array of plain numbers, whose elements have no handles. 0 past the last. */
+static int gold_number(const struct mint_json *j, mint_json_val v, size_t i, struct mint_buf *out)
+{
+    static const char between[] = "[, \t\r\n]";
+    size_t n, len;
+    const char *p = mint_json_raw(j, v, &n), *end = p + n;
+    for (p += strspn(p, between); p < end; p += len + strspn(p + len, between)) {
+        len = strcspn(p, between);
+        if (i--)
+            continue;
+        mint_buf_add(out, p, len);
+        return 1;
+    }
+    return 0;
+}
+
 int mint_score_gold(const struct mint_score_opts *o, const struct mint_score_task *t, size_t i,
                     struct mint_buf *out, struct mint_err *err)
 {
@@ -124,7 +140,11 @@ int mint_score_gold(const struct mint_score_opts *o, const struct mint_score_tas
                          "the record has no \"%s\" to compare with: name the field with "
                          "--gold-field",
                          o->gold_field);
-    if (type == MINT_JSON_ARRAY && !mint_json_is_numbers(j, v)) {
+    if (type == MINT_JSON_ARRAY && !mint_json_size(j, v))
+        return mint_json_fail(j, v, err, "is empty: there is nothing to compare with");
+    if (type == MINT_JSON_ARRAY && mint_json_is_numbers(j, v))
+        return gold_number(j, v, i, out);
+    if (type == MINT_JSON_ARRAY) {
         v = mint_json_first(j, v);
         while (i && v != MINT_JSON_NONE) {
             v = mint_json_next(j, v);
@@ -144,7 +164,7 @@ int mint_score_gold(const struct mint_score_opts *o, const struct mint_score_tas
     }
     mint_buf_reserve(out, 0);
     if (type != MINT_JSON_STRING || !mint_json_string(j, v, out))
-        return mint_json_fail(j, v, err, "must be a string or a number, or an array of strings");
+        return mint_json_fail(j, v, err, "must be a string or a number, or an array of those");
     return 1;
 }
 

@@ -44,6 +44,7 @@ struct mint_code_opts; /* score_code.h */
 /* The options of all scorers; each reads its own. */
 struct mint_score_opts {
     const char *gold_field;      /* "answer" */
+    bool gold_named;             /* by the user: it has to be of use */
     bool strip, ignore_case;     /* exact, regex */
     enum mint_score_which which; /* number, regex */
     const char *pattern;         /* regex, format */

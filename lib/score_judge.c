@@ -73,9 +73,15 @@ static int open_judge(const struct mint_score_opts *o, void **state, struct mint
     struct judge *c = mint_xcalloc(1, sizeof(*c));
     c->o = *o;
     c->backend = j->url ? &mint_judge_server : &mint_judge_local;
-    if (mint_judge_scale(j->scale, &c->lo, &c->hi, err) < 0 ||
-        mint_judge_ring(j->pairs, &c->ring, err) < 0 ||
-        mint_judge_prompt_read(j, &c->text, err) < 0 || c->backend->open(j, &c->state, err) < 0) {
+    int rc = mint_judge_scale(j->scale, &c->lo, &c->hi, err);
+    if (rc == 0)
+        rc = mint_judge_ring(j->pairs, &c->ring, err);
+    if (rc == 0)
+        rc = mint_judge_prompt_read(j, &c->text, err);
+    if (rc == 0 && o->gold_named && !mint_judge_prompt_shows(c->text, "answer"))
+        rc = mint_fail(err, MINT_EUSAGE,
+                       "--gold-field goes with a text that shows {answer}, and does nothing here");
+    if (rc < 0 || c->backend->open(j, &c->state, err) < 0) {
         free(c->text);
         free(c);
         return -1;
@@ -211,8 +217,8 @@ static void rate(const struct judge *c, const struct mint_judge_question *q, str
         mint_json_put_double(&out->detail, q->mass);
         return;
     }
-    if (q->failed || mint_judge_read_score(q->reply.data ? q->reply.data : "", q->reply.len, c->lo,
-                                           c->hi, &v, why) < 0) {
+    if (q->failed || mint_judge_read_score(q->reply.data ? q->reply.data : "", q->reply.len, q->cut,
+                                           c->lo, c->hi, &v, why) < 0) {
         fail_with(out, q, why);
         return;
     }
@@ -260,7 +266,7 @@ static void count_pair(const struct ask *pair, struct tally *t)
         const struct mint_judge_question *q = &pair[k].q;
         char why[MINT_JUDGE_WHY] = "";
         if (!q->failed && mint_judge_read_verdict(q->reply.data ? q->reply.data : "", q->reply.len,
-                                                  &v[k], why) == 0)
+                                                  q->cut, &v[k], why) == 0)
             continue;
         x->lost++;
         y->lost++;

@@ -16,6 +16,8 @@ const char *mint_judge_default_prompt(enum mint_judge_mode mode);
 /* The file's text, or the built-in one, checked: *text is malloc'ed. MINT_EUSAGE with the line
  * where a brace is wrong, and where the response is not asked about. */
 int mint_judge_prompt_read(const struct mint_judge_opts *o, char **text, struct mint_err *err);
+/* Whether a checked text has a field of this name. */
+bool mint_judge_prompt_shows(const char *text, const char *field);
 
 struct mint_judge_fields {
     const struct mint_score_opts *opts;
@@ -28,7 +30,8 @@ struct mint_judge_fields {
 int mint_judge_prompt_fill(const char *text, const struct mint_judge_fields *f,
                            struct mint_buf *out, struct mint_err *err);
 
-/* --- replies. A reply's thinking, <think>...</think>, is not looked at. */
+/* --- replies. A reply's thinking, <think>...</think>, is not looked at; nor is, of one that was
+ * cut at the limit of tokens, the last line, and it is not taken as a whole. */
 
 #define MINT_JUDGE_WHY 160
 
@@ -37,12 +40,12 @@ int mint_judge_prompt_fill(const char *text, const struct mint_judge_fields *f,
  * stand before it), N perhaps with "/HI" behind it; Markdown's marks around do not matter. Several
  * such lines must agree. 0, or -1 and why: there is none, or it is outside of lo..hi.
  */
-int mint_judge_read_score(const char *reply, size_t n, double lo, double hi, double *score,
-                          char why[MINT_JUDGE_WHY]);
+int mint_judge_read_score(const char *reply, size_t n, bool cut, double lo, double hi,
+                          double *score, char why[MINT_JUDGE_WHY]);
 
 enum mint_judge_verdict { MINT_JUDGE_A, MINT_JUDGE_B, MINT_JUDGE_TIE };
 /* A verdict: the whole reply is A, B or tie, or a line is "Verdict: A" (or Winner). */
-int mint_judge_read_verdict(const char *reply, size_t n, enum mint_judge_verdict *verdict,
+int mint_judge_read_verdict(const char *reply, size_t n, bool cut, enum mint_judge_verdict *verdict,
                             char why[MINT_JUDGE_WHY]);
 
 /* "LO:HI" with LO < HI; NULL is "0:10". MINT_EUSAGE. */

@@ -84,32 +84,36 @@ static enum part next_part(const char **p, const char **s, size_t *n)
     return PART_FIELD;
 }
 
-static bool is_name(const char *s, size_t n, const char *name)
+bool mint_judge_prompt_shows(const char *text, const char *field)
 {
-    return n == strlen(name) && !memcmp(s, name, n);
+    const char *s;
+    size_t n, len = strlen(field);
+    for (enum part part; (part = next_part(&text, &s, &n)) != PART_END && part != PART_BAD;) {
+        if (part == PART_FIELD && n == len && !memcmp(s, field, n))
+            return true;
+    }
+    return false;
 }
 
 static int check(const char *text, const char *file, enum mint_judge_mode mode,
                  struct mint_err *err)
 {
-    bool whole = false, a = false, b = false;
     const char *p = text, *s;
     size_t n, line = 1;
-    for (enum part part; (part = next_part(&p, &s, &n)) != PART_END;) {
-        if (part == PART_BAD) {
-            for (const char *q = text; q < p; q++)
-                line += *q == '\n';
-            return mint_fail(err, MINT_EUSAGE,
-                             "%s:%zu: a brace is neither part of a field such as {prompt} nor "
-                             "doubled: write {{ or }} for a brace of the text",
-                             file, line);
-        }
-        if (part != PART_FIELD)
-            continue;
-        whole |= is_name(s, n, "response");
-        a |= is_name(s, n, "response_a");
-        b |= is_name(s, n, "response_b");
+    enum part part;
+    while ((part = next_part(&p, &s, &n)) != PART_END && part != PART_BAD)
+        ;
+    if (part == PART_BAD) {
+        for (const char *q = text; q < p; q++)
+            line += *q == '\n';
+        return mint_fail(err, MINT_EUSAGE,
+                         "%s:%zu: a brace is neither part of a field such as {prompt} nor doubled: "
+                         "write {{ or }} for a brace of the text",
+                         file, line);
     }
+    bool whole = mint_judge_prompt_shows(text, "response");
+    bool a = mint_judge_prompt_shows(text, "response_a");
+    bool b = mint_judge_prompt_shows(text, "response_b");
     if (mode == MINT_JUDGE_RUBRIC && (!whole || a || b))
         return mint_fail(err, MINT_EUSAGE,
                          "%s: a rubric shows {response}, not {response_a} or {response_b}", file);
@@ -128,7 +132,7 @@ int mint_judge_prompt_read(const struct mint_judge_opts *o, char **text, struct 
         *text = mint_xstrdup(mint_judge_default_prompt(o->mode));
         return 0;
     }
-    if (mint_fs_read_file(o->prompt_file, FILE_MAX, text, &n, err) < 0)
+    if (mint_fs_read_stream(o->prompt_file, FILE_MAX, text, &n, err) < 0)
         return -1;
     int rc = 0;
     if (strlen(*text) != n)

@@ -32,8 +32,9 @@ static struct text bare(struct text t)
     return t;
 }
 
-/* What comes behind the thinking. false: the reply ends inside of it. */
-static bool behind_thinking(struct text *t)
+/* What comes behind the thinking; of a reply that was cut, without its last line, which may be half
+ * of one ("Score: 1" of "Score: 10"). false: the reply ends inside of its thinking. */
+static bool behind_thinking(struct text *t, bool cut)
 {
     static const char open[] = "<think>", close[] = "</think>";
     const char *end = t->p + t->n, *last = NULL;
@@ -41,7 +42,10 @@ static bool behind_thinking(struct text *t)
         last = p += sizeof(close) - 1;
     if (last)
         *t = (struct text){last, (size_t)(end - last)};
-    return !memmem(t->p, t->n, open, sizeof(open) - 1);
+    bool thinks = memmem(t->p, t->n, open, sizeof(open) - 1);
+    while (cut && t->n && t->p[t->n - 1] != '\n')
+        t->n--;
+    return !thinks;
 }
 
 static bool next_line(struct text *t, struct text *line)
@@ -119,14 +123,14 @@ static int fail(char why[MINT_JUDGE_WHY], const char *text)
     return -1;
 }
 
-int mint_judge_read_score(const char *reply, size_t n, double lo, double hi, double *score,
-                          char why[MINT_JUDGE_WHY])
+int mint_judge_read_score(const char *reply, size_t n, bool cut, double lo, double hi,
+                          double *score, char why[MINT_JUDGE_WHY])
 {
     static const char *const words[] = {"score", "rating", NULL};
     struct text all = {reply, n}, line;
-    if (!behind_thinking(&all))
+    if (!behind_thinking(&all, cut))
         return fail(why, "unparsed: the reply ends inside of its thinking");
-    bool found = read_number(bare(all), hi, score);
+    bool found = !cut && read_number(bare(all), hi, score);
     while (!found && next_line(&all, &line)) {
         double v;
         if (!labelled(&line, words))
@@ -164,15 +168,15 @@ static bool read_choice(struct text t, enum mint_judge_verdict *v)
     return true;
 }
 
-int mint_judge_read_verdict(const char *reply, size_t n, enum mint_judge_verdict *verdict,
+int mint_judge_read_verdict(const char *reply, size_t n, bool cut, enum mint_judge_verdict *verdict,
                             char why[MINT_JUDGE_WHY])
 {
     static const char *const words[] = {"verdict", "winner", NULL};
     struct text all = {reply, n}, line;
     bool found = false;
-    if (!behind_thinking(&all))
+    if (!behind_thinking(&all, cut))
         return fail(why, "unparsed: the reply ends inside of its thinking");
-    if (read_choice(bare(all), verdict))
+    if (!cut && read_choice(bare(all), verdict))
         return 0;
     while (next_line(&all, &line)) {
         enum mint_judge_verdict v;

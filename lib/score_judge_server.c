@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A judge behind a URL: OpenAI's chat completions, as many servers speak them. */
+/*
+ * A judge behind a URL: OpenAI's chat completions, as many servers speak them. Its key goes into
+ * the header of a request and nowhere else: what the server says is cleared of it.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +15,7 @@ enum { SAID_MAX = 200 /* bytes of a server's own words in a reason */ };
 struct server {
     struct mint_http *http;
     char *url, *model;
+    const char *key; /* the environment's; NULL: none */
     int64_t max_tokens;
     bool answered; /* once at least */
     struct mint_json *doc;
@@ -37,17 +41,18 @@ static void close_server(void *state)
     free(s);
 }
 
-/* URL, URL/v1 and the whole address all name the same place. */
+/* URL, URL/v1 and the whole address all name the same place; a query stays behind it. */
 static char *whole_url(const char *url)
 {
     static const char end[] = "/chat/completions";
-    size_t n = strlen(url), e = sizeof(end) - 1;
-    if (n >= e && !strcmp(url + n - e, end))
+    size_t n = strcspn(url, "?#"), e = sizeof(end) - 1;
+    const char *query = url + n;
+    if (n >= e && !memcmp(url + n - e, end, e))
         return mint_xstrdup(url);
     while (n && url[n - 1] == '/')
         n--;
     bool v1 = n >= 3 && !memcmp(url + n - 3, "/v1", 3);
-    return mint_xasprintf("%.*s%s%s", (int)n, url, v1 ? "" : "/v1", end);
+    return mint_xasprintf("%.*s%s%s%s", (int)n, url, v1 ? "" : "/v1", end, query);
 }
 
 static int open_server(const struct mint_judge_opts *o, void **state, struct mint_err *err)
@@ -59,6 +64,7 @@ static int open_server(const struct mint_judge_opts *o, void **state, struct min
     struct server *s = mint_xcalloc(1, sizeof(*s));
     s->url = whole_url(o->url);
     s->model = o->model ? mint_xstrdup(o->model) : NULL;
+    s->key = key;
     s->max_tokens = o->max_tokens;
     s->doc = mint_json_new();
     s->nposts = o->jobs;
@@ -106,6 +112,18 @@ static int next_post(void *ctx, struct mint_http_post **out, struct mint_err *er
     return 1;
 }
 
+/* Strikes the key out, where a server repeats it. One of a few bytes is no secret, and would strike
+ * out words. */
+static void hide_key(const struct server *s, struct mint_buf *b)
+{
+    enum { SECRET_MIN = 6 };
+    size_t n = s->key ? strlen(s->key) : 0;
+    if (n < SECRET_MIN)
+        return;
+    for (char *at = b->data; at && (at = memmem(at, b->len - (size_t)(at - b->data), s->key, n));)
+        memset(at, '*', n);
+}
+
 /* The server's own message, or the start of what it sent. */
 static void put_said(struct server *s, const struct mint_http_post *p, struct mint_buf *b)
 {
@@ -118,22 +136,17 @@ static void put_said(struct server *s, const struct mint_http_post *p, struct mi
                    mint_json_string(j, mint_json_get(j, 0, "message"), &said) ||
                    mint_json_string(j, mint_json_get(j, 0, "detail"), &said));
     }
-    const struct mint_buf *from = said.len ? &said : &p->reply;
-    size_t n = MINT_MIN(from->len, (size_t)SAID_MAX);
-    while (n && n < from->len && ((unsigned char)from->data[n] & 0xc0) == 0x80)
+    if (!said.len)
+        mint_buf_add(&said, p->reply.data, p->reply.len);
+    hide_key(s, &said); /* before it is cut */
+    size_t n = MINT_MIN(said.len, (size_t)SAID_MAX);
+    while (n && n < said.len && ((unsigned char)said.data[n] & 0xc0) == 0x80)
         n--;
     if (n) {
         mint_buf_adds(b, ": ");
-        mint_buf_add(b, from->data, n);
+        mint_buf_add(b, said.data, n);
     }
     mint_buf_release(&said);
-}
-
-static void fail_question(struct mint_judge_question *q, const struct mint_http_post *p)
-{
-    q->failed = true;
-    if (p->tries > 1)
-        mint_buf_addf(&q->reply, " (%lld tries)", (long long)p->tries);
 }
 
 /* choices[0].message.content; false: the reply has none. */
@@ -160,30 +173,51 @@ static bool take_reply(struct server *s, const struct mint_http_post *p,
     return true;
 }
 
+/* Why there is no reply: what the server or the network said. */
+static void put_reason(struct server *s, const struct mint_http_post *p, struct mint_buf *b)
+{
+    if (!p->status) {
+        mint_buf_addf(b, "the judge cannot be asked: %s", p->why);
+        return;
+    }
+    mint_buf_addf(b, "the judge answers with HTTP status %ld", p->status);
+    if (p->status / 100 == 3 && *p->why)
+        mint_buf_addf(b, ": it points to %s", p->why);
+    else
+        put_said(s, p, b);
+}
+
+/* What to do about a server that refuses everybody; NULL: it may well answer others. */
+static const char *remedy(const struct mint_http_post *p)
+{
+    if (p->hopeless)
+        return "";
+    if (p->status == 401 || p->status == 403)
+        return "; a key is taken from --judge-key-env";
+    if (p->status / 100 == 3)
+        return "; redirects are not followed: give --judge-url the address where the judge is";
+    return p->status == 404 ? "" : NULL;
+}
+
 static int done_post(void *ctx, struct mint_http_post *p, struct mint_err *err)
 {
     struct server *s = ctx;
     struct mint_judge_question *q = p->user;
-    bool refused = p->status == 401 || p->status == 403 || p->status == 404;
-    int rc = 0;
+    p->user = NULL;
     if (p->status == 200) {
         s->answered = true;
-        if (!take_reply(s, p, q))
-            fail_question(q, p);
+        q->failed = !take_reply(s, p, q);
     } else {
-        if (p->status)
-            mint_buf_addf(&q->reply, "the judge answers with HTTP status %ld", p->status);
-        else
-            mint_buf_addf(&q->reply, "the judge cannot be asked: %s", p->why);
-        if (p->status)
-            put_said(s, p, &q->reply);
-        fail_question(q, p);
+        put_reason(s, p, &q->reply);
+        q->failed = true;
     }
-    if (refused && !s->answered)
-        rc = mint_fail(err, MINT_EIO, "%s: %s%s", s->url, q->reply.data,
-                       p->status == 404 ? "" : "; a key is taken from --judge-key-env");
-    p->user = NULL;
-    return rc < 0 ? -1 : s->calls->done(s->calls->ctx, q, err);
+    if (q->failed && p->tries > 1)
+        mint_buf_addf(&q->reply, " (%lld tries)", (long long)p->tries);
+    hide_key(s, &q->reply);
+    const char *what_to_do = s->answered ? NULL : remedy(p);
+    if (what_to_do)
+        return mint_fail(err, MINT_EIO, "%s: %s%s", s->url, q->reply.data, what_to_do);
+    return s->calls->done(s->calls->ctx, q, err);
 }
 
 static int run_server(void *state, const struct mint_judge_calls *calls, struct mint_err *err)

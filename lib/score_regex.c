@@ -58,7 +58,14 @@ static int open_regex(const struct mint_score_opts *o, void **state, struct mint
 {
     if (!o->pattern)
         return mint_fail(err, MINT_EUSAGE, "regex needs --pattern");
-    return compile(o, state, err);
+    MINT_TRY(compile(o, state, err));
+    const struct regex *x = *state;
+    if (x->groups || !o->gold_named)
+        return 0;
+    close_regex(*state);
+    *state = NULL;
+    return mint_fail(err, MINT_EUSAGE,
+                     "--gold-field goes with a group in --pattern, and does nothing here");
 }
 
 /* Without a pattern, the end alone counts. */

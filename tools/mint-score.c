@@ -196,7 +196,6 @@ static struct mint_judge_opts judge_opts(const struct opts *o)
     };
 }
 
-/* An option that goes with something else. */
 /* Options of a scorer that it reads in one mode and not in another. */
 static int check_modes(const struct mint_scorer *s, const struct opts *o, struct mint_err *err)
 {
@@ -269,6 +268,7 @@ static int settle(const struct opts *o, struct job *j, struct mint_err *err)
         .replace = o->replace,
         .jobs = (size_t)o->jobs,
         .opts = {.gold_field = o->gold_field,
+                 .gold_named = mint_cli_given("gold-field"),
                  .strip = o->strip,
                  .ignore_case = o->ignore_case,
                  .which = (enum mint_score_which)o->which,
@@ -414,8 +414,9 @@ static int score_all(struct job *j, double start, struct mint_err *err)
     mint_progress_end(&j->progress);
     if (rc == 0 && j->failed && !j->o->allow_null)
         rc = mint_fail(err, MINT_EIO,
-                       "%" PRIu64 " of %" PRIu64 " sequences could not be scored; nothing was "
-                       "written: mend the cause, or use --allow-null",
+                       "%" PRIu64 " of %" PRIu64
+                       " sequences could not be scored: mend the cause, or "
+                       "use --allow-null",
                        j->failed, j->sequences);
     if (rc == 0 && j->o->summary)
         mint_summary_print(&j->sum, &j->text);

@@ -130,6 +130,7 @@ math --extract hash --strict
 math --style dapo --one-box
 regex --pattern 'a' --unit words
 format --need-stop --gold-field x
+regex --pattern 'a' --gold-field x
 format --need-stop --ignore-case
 length --buffer 4
 overlong --unit words
@@ -182,6 +183,26 @@ END
     expect 3
     has "$stderr" 'g.jsonl:1: sequences[0] has no score: the gold answer (answer) holds no number'
     [ "$(rewards out2.zst)" = '[null,null][1,0]' ]
+}
+
+@test "several gold answers: texts, numbers, both; an empty list is a broken record" {
+    for list in '["6","8"]' '[6, 8.0]' '[ 6e0 ,"8"]' '[8]' '8'; do
+        sed "1!d; s/\"answer\":\"8\"/\"answer\":$list/" r.jsonl >g.jsonl
+        for s in number math "regex --pattern (8)(?=.*)"; do
+            # shellcheck disable=SC2086
+            mint-score $s g.jsonl -o s.zst -f
+            want='[1,0]'
+            # as texts, 8.0 and 8 differ
+            [ "$list $s" != "[6, 8.0] regex --pattern (8)(?=.*)" ] || want='[0,0]'
+            [ "$(rewards s.zst)" = "$want" ] || fail "$s $list: $(rewards s.zst)"
+        done
+    done
+    sed '1!d; s/"answer":"8"/"answer":[]/' r.jsonl >g.jsonl
+    run_tool mint-score number g.jsonl -o t.zst
+    expect_error 1 'answer (column 20) is empty'
+    sed '1!d; s/"answer":"8"/"answer":[7,null]/' r.jsonl >g.jsonl
+    run_tool mint-score number g.jsonl -o t.zst
+    expect_error 1 'g.jsonl:1: answer[1]'
 }
 
 @test "records that cannot be scored: missing gold, missing text" {

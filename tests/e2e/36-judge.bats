@@ -1,13 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# mint-score judge: a server (judge_server.pl says how it answers), a local model, rubrics, comparisons.
+# mint-score judge: a server (judge_server.pl says how it answers; tls_server.py is one behind TLS), a local model,
+# rubrics, comparisons.
 load helpers
 
 setup() {
     enter_scratch
     need mint-score
     export no_proxy='*' NO_PROXY='*'
-    unset http_proxy HTTP_PROXY all_proxy ALL_PROXY OPENAI_API_KEY
+    unset http_proxy HTTP_PROXY all_proxy ALL_PROXY OPENAI_API_KEY CURL_CA_BUNDLE SSL_CERT_FILE SSL_CERT_DIR
     server=
 }
 
@@ -29,6 +30,25 @@ serve() {
         sleep 0.05
     done
     url=http://127.0.0.1:$(cat judge/port)
+}
+
+# authority NAME: makes a certificate authority, NAME.pem
+authority() {
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN=$1" -keyout "$1.key" -out "$1.pem" 2>/dev/null
+}
+
+# serve_tls NAMES: the judge behind TLS, its certificate by ca.pem for these names (openssl's subjectAltName)
+serve_tls() {
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=judge -addext "subjectAltName=$1" -keyout tls/server.key -out tls/server.csr 2>/dev/null
+    openssl x509 -req -in tls/server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -copy_extensions copy -out tls/server.pem 2>/dev/null
+    rm -f tls/port
+    python3 "$MINT_ROOT/tests/e2e/tls_server.py" tls 3>&- &
+    server=$!
+    for _ in $(seq 200); do
+        [ ! -e tls/port ] || break
+        sleep 0.05
+    done
+    url=https://127.0.0.1:$(cat tls/port)
 }
 
 # group ID TEXT...: a record with these responses
@@ -110,13 +130,15 @@ of() {
 
 @test "tries end: --retries, --timeout" {
     serve
-    group a 'fail 9 500 1' 'hang' 'say 2' >r.jsonl
+    group a 'fail 9 500 1' 'hang' 'say 2' 'drip' >r.jsonl
     run_tool mint-score judge --judge-url "$url" --allow-null --retries 1 --timeout 0.5 r.jsonl -o s.zst
     expect 3
-    [ "$(of s.zst '[.sequences[].reward]')" = '[null,null,0.2]' ]
+    [ "$(of s.zst '[.sequences[].reward]')" = '[null,null,0.2,null]' ]
     has "$(of s.zst '.sequences[0].detail.judge.error')" 'HTTP status 500: busy (2 tries)'
     has "$(of s.zst '.sequences[1].detail.judge.error')" 'Timeout was reached (2 tries)'
     [ "$(grep -c '^+ hang' judge/log)" -eq 2 ]
+    # a server that trickles is one that hangs
+    has "$(of s.zst '.sequences[3].detail.judge.error')" 'Timeout was reached (2 tries)'
 }
 
 @test "nobody listens: null, and the waiting is not paid for each question" {
@@ -136,6 +158,156 @@ of() {
     run_tool mint-score judge --judge-url "$url" --allow-null r.jsonl -o s.zst
     expect_error 1 'no key given; a key is taken from --judge-key-env'
     no_leftovers s.zst
+}
+
+@test "TLS: trusted by CURL_CA_BUNDLE, SSL_CERT_FILE or SSL_CERT_DIR; without, refused at once" {
+    command -v openssl >/dev/null || skip "no openssl"
+    command -v python3 >/dev/null || skip "no python3"
+    if mint-score judge --judge-url http://127.0.0.1:1 </dev/null 2>&1 | grep -q libcurl; then
+        skip "no libcurl"
+    fi
+    mkdir tls certs
+    authority ca
+    authority other
+    serve_tls IP:127.0.0.1
+    group a 'one' 'two' >r.jsonl
+    run_tool mint-score judge --judge-url "$url" --allow-null r.jsonl -o s.zst
+    expect_error 1 'SSL certificate problem'
+    has "$stderr" 'CURL_CA_BUNDLE=FILE'
+    no_leftovers s.zst
+    CURL_CA_BUNDLE=other.pem SSL_CERT_FILE=ca.pem run_tool mint-score judge --judge-url "$url" --allow-null r.jsonl -o s.zst
+    expect_error 1 'SSL certificate problem'
+    CURL_CA_BUNDLE=none.pem run_tool mint-score judge --judge-url "$url" --allow-null r.jsonl -o s.zst
+    expect_error 1 none.pem
+    [ ! -e tls/requests ] || fail "asked: $(cat tls/requests)"
+
+    KEY=s3cret CURL_CA_BUNDLE=ca.pem mint-score judge --judge-url "$url" --judge-key-env KEY r.jsonl -o s.zst
+    [ "$(of s.zst '[.sequences[].reward]')" = '[0.8,0.8]' ]
+    [ "$(sort -u tls/requests)" = '/v1/chat/completions Bearer s3cret' ]
+    SSL_CERT_FILE=ca.pem mint-score judge --judge-url "$url" r.jsonl -o t.zst
+    same s.zst t.zst
+    cp ca.pem certs/
+    openssl rehash certs
+    SSL_CERT_DIR=certs mint-score judge --judge-url "$url" r.jsonl -o u.zst
+    same s.zst u.zst
+    # in words that are not TLS, it is a broken connection as any other
+    run_tool mint-score judge --judge-url "http://127.0.0.1:$(cat tls/port)" --retries 0 --allow-null r.jsonl -o v.zst
+    expect 3
+    kill "$server"
+
+    # a certificate of a trusted authority, for somebody else
+    serve_tls DNS:judge.example
+    CURL_CA_BUNDLE=ca.pem run_tool mint-score judge --judge-url "$url" --allow-null r.jsonl -o w.zst
+    expect_error 1 'no alternative certificate subject name matches'
+}
+
+@test "redirects are not followed: the key goes nowhere else" {
+    serve
+    export KEY=s3cret-of-mine
+    for to in "$url/elsewhere" /v1/other; do
+        group a "goto $to" 'say 5' >r.jsonl
+        run_tool mint-score judge --judge-url "$url" --judge-key-env KEY --jobs 1 --allow-null r.jsonl -o s.zst
+        expect_error 1 "status 307: it points to $url/"
+        has "$stderr" 'redirects are not followed'
+    done
+    [ "$(grep -c '^+' judge/log)" -eq 2 ]
+    # after an answer it is one question's trouble
+    group a 'say 5' "goto $url/elsewhere" >r.jsonl
+    run_tool mint-score judge --judge-url "$url" --jobs 1 --allow-null r.jsonl -o s.zst
+    expect 3
+    [ "$(of s.zst '[.sequences[].reward]')" = '[0.5,null]' ]
+}
+
+@test "a server that repeats the key: it is in no message and no file" {
+    serve
+    export KEY=s3cret-of-mine
+    group a 'say 1' 'key 500' 'key 400' 'key 200' >r.jsonl
+    run_tool mint-score judge --judge-url "$url" --judge-key-env KEY --retries 0 --jobs 1 --allow-null --plain -vv --metrics m.jsonl r.jsonl
+    expect 3
+    [ "$(jq -c '[.sequences[].reward]' <<<"$output")" = '[0.1,null,null,0.5]' ]
+    has "$output" 'Bearer **'
+    group a 'key 401' >r.jsonl
+    all="$output$stderr$(cat m.jsonl)"
+    run_tool mint-score judge --judge-url "$url" --judge-key-env KEY --plain r.jsonl
+    expect_error 1 'status 401'
+    lacks "$all$stderr" s3cret
+}
+
+@test "answers in pieces, halves, too long; a date to come back at" {
+    serve
+    group a 'chunks Score: 4' 'half 1 5' 'half 9 1' 'huge 600000' 'huge 5000000' 'date 1 7' >r.jsonl
+    run_tool mint-score judge --judge-url "$url" --allow-null --retries 1 r.jsonl -o s.zst
+    expect 3
+    [ "$(of s.zst '[.sequences[].reward]')" = '[0.4,0.5,null,0.9,null,0.7]' ]
+    has "$(of s.zst '.sequences[2].detail.judge.error')" 'partial file (2 tries)'
+    has "$(of s.zst '.sequences[4].detail.judge.error')" 'too long'
+    [ "$(of s.zst '.sequences[3].detail.judge.reply_bytes')" -eq 600009 ]
+}
+
+@test "answers that are no chat completion are no score" {
+    serve
+    group a 'raw {}' 'raw []' 'raw' 'raw {\"choices\":[]}' 'raw {\"choices\":7}' 'raw {\"choices\":[{\"message\":{\"content\":null}}]}' \
+        'raw {\"choices\":[{\"message\":{\"content\":8}}]}' 'raw {\"choices\":[{\"text\":\"8\"}]}' 'say NaN' 'say 1e999' 'say 7-8' 'say ٨' >r.jsonl
+    run_tool mint-score judge --judge-url "$url" --allow-null r.jsonl -o s.zst
+    expect 3
+    [ "$(of s.zst '[.sequences[].reward]|unique')" = '[null]' ]
+}
+
+@test "a host that is not there, an address that is none" {
+    serve
+    group a x y >r.jsonl
+    run_tool timeout 60 mint-score judge --judge-url http://no-such-host.invalid --retries 1 --allow-null r.jsonl -o s.zst
+    expect 3
+    has "$(of s.zst '.sequences[0].detail.judge.error')" 'the judge cannot be asked'
+    for bad in http://127.0.0.1:99999 'http://[::1'; do
+        run_tool mint-score judge --judge-url "$bad" --allow-null r.jsonl -o t.zst
+        expect_error 1 "$bad/v1/chat/completions: the judge cannot be asked: URL"
+    done
+    # a query stays behind the address
+    mint-score judge --judge-url "$url/v1?version=2" --allow-null r.jsonl -o u.zst || [ $? -eq 3 ]
+    grep -q '^POST /v1/chat/completions?version=2 ' judge/request
+}
+
+@test "fields are put in once: a response that names a field gets none of it" {
+    serve
+    group a 'say {answer} {prompt} {{x}}' >r.jsonl
+    printf '{prompt}|<response>
+{response}
+</response>|{answer}' >p.txt
+    mint-score judge --judge-url "$url" --prompt-file p.txt --allow-null r.jsonl -o s.zst || [ $? -eq 3 ]
+    [ "$(tail -n 1 judge/request | jq -r '.messages[0].content')" = $'How are you?|<response>
+say {answer} {prompt} {{x}}
+</response>|fine' ]
+}
+
+@test "--prompt-file from a pipe; --gold-field that the text does not show" {
+    serve
+    group a 'say 3' >r.jsonl
+    mint-score judge --judge-url "$url" --prompt-file <(printf '<response>
+{response}
+</response>') r.jsonl -o s.zst
+    [ "$(of s.zst '.sequences[0].reward')" = 0.3 ]
+    run_tool mint-score judge --judge-url "$url" --prompt-file <(head -c 2000000 /dev/zero) r.jsonl -o t.zst
+    expect_error 1 'more than 1048576 bytes'
+    run_tool mint-score judge --judge-url "$url" --gold-field answer r.jsonl -o t.zst
+    expect_error 2 '{answer}'
+    mint-score judge --judge-url "$url" --gold-field answer --prompt-file <(printf '<response>
+{response}
+</response>{answer}') r.jsonl -o t.zst
+}
+
+@test "a run that is killed leaves no file, and the next one is whole" {
+    serve
+    group a 'say 3' 'slow 0.5 4' >r.jsonl
+    mint-score judge --judge-url "$url" r.jsonl -o s.zst &
+    pid=$!
+    until grep -q '^+ slow' judge/log 2>/dev/null; do sleep 0.02; done
+    kill -KILL $pid
+    wait $pid || :
+    [ ! -e s.zst ]
+    mint-score judge --judge-url "$url" r.jsonl -o s.zst
+    [ "$(of s.zst '[.sequences[].reward]')" = '[0.3,0.4]' ]
+    ! compgen -G 's.zst.tmp-*' >/dev/null || fail "left over"
 }
 
 @test "many at a time, no more than --jobs, the same bytes in the same order" {

@@ -7,6 +7,10 @@
 #   fail N M TEXT   N times status M, then TEXT   slow S TEXT     TEXT after S seconds
 #   raw TEXT        TEXT as the whole body        hang            nothing, ever
 #   drop N TEXT     N times a closed connection   cut TEXT        TEXT, ended by the limit of tokens
+#   half N TEXT     N times half of an answer     date N TEXT     N times 429 and the date of the next second, then TEXT
+#   chunks TEXT     TEXT in chunks of a byte      huge N          N bytes of one answer
+#   drip            a byte now and then, for ever goto URL        a redirect
+#   key N           HTTP status N, with the key that came with the question in the message; 200: in the reply
 # A comparison is answered by RULE: always-A, longer, or never (no verdict at all). DIR/log gets a line "+ TEXT" when a
 # request begins and "- TEXT" when its answer is ready, DIR/request the last request.
 use strict;
@@ -91,7 +95,7 @@ sub serve {
     } elsif ($r =~ /^cut (.*)/) {
         $reply = content($1, 'length');
     } elsif ($r =~ /^raw (.*)/) {
-        $reply = $1;
+        $reply = $1 =~ s/\\"/"/gr;
     } elsif ($r =~ /^slow (\S+) (.*)/) {
         select(undef, undef, undef, $1);
         $reply = content($2);
@@ -105,6 +109,35 @@ sub serve {
         $reply = content($2);
     } elsif ($r =~ /^hang/) {
         sleep(60);
+    } elsif ($r =~ /^drip/) {
+        print $c "HTTP/1.1 200 Words\r\n";
+        while (print $c "X-Word: x\r\n") {
+            $c->flush;
+            select(undef, undef, undef, 0.1);
+        }
+        exit;
+    } elsif ($r =~ /^half (\d+) (.*)/) {
+        $reply = content($2);
+        if (before($r) < $1) {
+            print $c "HTTP/1.1 200 Words\r\nContent-Length: 1000\r\n\r\n$reply";
+            return;
+        }
+    } elsif ($r =~ /^chunks (.*)/) {
+        print $c "HTTP/1.1 200 Words\r\nTransfer-Encoding: chunked\r\n\r\n", (map { "1\r\n$_\r\n" } split(//, content($1))), "0\r\n\r\n";
+        return;
+    } elsif ($r =~ /^huge (\d+)/) {
+        $reply = content('Score: 9\\n' . 'x' x $1);
+    } elsif ($r =~ /^date (\d+) (.*)/) {
+        my ($n, $text) = ($1, $2);
+        my ($name, $month, $day, $time, $year) = split(/ +/, gmtime(time + 2));
+        $more = sprintf("Retry-After: %s, %02d %s %d %s GMT\r\n", $name, $day, $month, $year, $time);
+        ($status, $reply) = before($r) < $n ? (429, '{"error":"busy"}') : (200, content($text));
+    } elsif ($r =~ /^goto (\S+)/) {
+        ($status, $more) = (307, "Location: $1\r\n");
+    } elsif ($r =~ /^key (\d+)/) {
+        $status = $1;
+        my ($key) = $head =~ /^authorization: *(.*?)\r?$/mi;
+        $reply = $status == 200 ? content("Score: 5\\n$key") : '{"error":{"message":"' . 'x' x 190 . " $key\"}}";
     }
     note('log', "- $r");
     answer($c, $status, $reply, $more);

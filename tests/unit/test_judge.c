@@ -49,7 +49,7 @@ static void scores_that_are_there(void **state)
     for (size_t i = 0; i < MINT_ARRAY_LEN(cases); i++) {
         char why[MINT_JUDGE_WHY];
         double v = -99;
-        int rc = mint_judge_read_score(cases[i].reply, strlen(cases[i].reply), cases[i].lo,
+        int rc = mint_judge_read_score(cases[i].reply, strlen(cases[i].reply), false, cases[i].lo,
                                        cases[i].hi, &v, why);
         if (rc < 0 || v < cases[i].score || v > cases[i].score)
             fail_msg("'%s': rc %d, score %g", cases[i].reply, rc, v);
@@ -96,7 +96,8 @@ static void scores_that_are_not(void **state)
     for (size_t i = 0; i < MINT_ARRAY_LEN(cases); i++) {
         char why[MINT_JUDGE_WHY] = "";
         double v = 0;
-        int rc = mint_judge_read_score(cases[i].reply, strlen(cases[i].reply), 0, 10, &v, why);
+        int rc =
+            mint_judge_read_score(cases[i].reply, strlen(cases[i].reply), false, 0, 10, &v, why);
         if (rc == 0 || !strstr(why, cases[i].why))
             fail_msg("'%s': rc %d, score %g, why '%s'", cases[i].reply, rc, v, why);
     }
@@ -135,10 +136,38 @@ static void verdicts(void **state)
     for (size_t i = 0; i < MINT_ARRAY_LEN(cases); i++) {
         char why[MINT_JUDGE_WHY] = "";
         enum mint_judge_verdict v = MINT_JUDGE_A;
-        int rc = mint_judge_read_verdict(cases[i].reply, strlen(cases[i].reply), &v, why);
+        int rc = mint_judge_read_verdict(cases[i].reply, strlen(cases[i].reply), false, &v, why);
         if ((rc < 0) != (cases[i].verdict < 0) || (rc == 0 && (int)v != cases[i].verdict))
             fail_msg("'%s': rc %d, verdict %d, why '%s'", cases[i].reply, rc, (int)v, why);
     }
+}
+
+/* The last line of a reply that was cut may be half of one, so it does not count, and the whole is
+ * no score; what stands before it does. */
+static void replies_cut_by_the_limit(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *reply;
+        double score; /* below 0: none */
+    } cases[] = {{"Score: 1", -1},           {"1", -1},
+                 {"1\nThe response", -1},    {"Score: 1\nThe response", 1},
+                 {"Score: 1\n", 1},          {"<think>\nScore: 1\n", -1},
+                 {"Score: 3\nScore: 1", 3},  {"Score: 3\nScore: 1\n", -1},
+                 {"</think>Score: 1\nso", 1}};
+    char why[MINT_JUDGE_WHY];
+    for (size_t i = 0; i < MINT_ARRAY_LEN(cases); i++) {
+        const char *r = cases[i].reply;
+        double v = -1;
+        if (mint_judge_read_score(r, strlen(r), true, 0, 10, &v, why) < 0)
+            v = -1;
+        if (v < cases[i].score || v > cases[i].score)
+            fail_msg("'%s': %g", r, v);
+    }
+    enum mint_judge_verdict v;
+    assert_int_equal(mint_judge_read_verdict("A", 1, true, &v, why), -1);
+    assert_int_equal(mint_judge_read_verdict("Verdict: A", 10, true, &v, why), -1);
+    assert_int_equal(mint_judge_read_verdict("Verdict: A\nas", 13, true, &v, why), 0);
 }
 
 /* No reply may be read beyond its end: each is cut at every byte, in memory of its own. */
@@ -154,8 +183,10 @@ static void replies_cut_anywhere(void **state)
             enum mint_judge_verdict verdict;
             assert_non_null(exact);
             memcpy(exact, replies[i], n);
-            (void)mint_judge_read_score(exact, n, -10, 10, &v, why);
-            (void)mint_judge_read_verdict(exact, n, &verdict, why);
+            for (int cut = 0; cut < 2; cut++) {
+                (void)mint_judge_read_score(exact, n, cut, -10, 10, &v, why);
+                (void)mint_judge_read_verdict(exact, n, cut, &verdict, why);
+            }
             free(exact);
         }
     }
@@ -323,6 +354,7 @@ int main(void)
         cmocka_unit_test(scores_that_are_there),
         cmocka_unit_test(scores_that_are_not),
         cmocka_unit_test(verdicts),
+        cmocka_unit_test(replies_cut_by_the_limit),
         cmocka_unit_test(replies_cut_anywhere),
         cmocka_unit_test(scales),
         cmocka_unit_test(rings),
