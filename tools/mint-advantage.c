@@ -193,6 +193,8 @@ static int check(const struct opts *o, const struct mint_adv_opts *a, struct min
         return mint_usage(err, "--min-reward needs --sft");
     if (a->max_staleness >= 0 && !mint_cli_given("step"))
         return mint_usage(err, "--max-staleness needs --step");
+    if (a->max_staleness < 0 && !o->common.metrics && mint_cli_given("step"))
+        return mint_usage(err, "--step needs --max-staleness or --metrics");
     if (!a->overlong_buffer && mint_cli_given("overlong-factor"))
         return mint_usage(err, "--overlong-factor needs --overlong-buffer");
     if (!a->overlong_buffer && a->max_tokens && a->length != MINT_LEN_LIMIT)

@@ -371,6 +371,8 @@ END
     [ "$(zstd -dcq e.zst | wc -l)" -eq 4 ]
     run_tool mint-advantage --max-staleness 1 r.jsonl
     expect 2
+    run_tool mint-advantage --step 4 r.jsonl
+    expect_error 2 '--step needs --max-staleness or --metrics'
     sed 's/"step":4,//' r.jsonl >no.jsonl
     run_tool mint-advantage --max-staleness 1 --step 4 no.jsonl -o f.zst
     expect_error 1 'no.jsonl:1: sampling.step is missing'
