@@ -178,42 +178,6 @@ static const char *scan_number(struct mint_json *j, const char *p, struct mint_e
     return p + n;
 }
 
-/*
- * p behind '['. If the array holds nothing but well-formed numbers, returns the byte behind its ']'
- * and their count, otherwise NULL: then the usual way finds out what is there, and complains where
- * it must.
- */
-static const char *scan_numbers(const char *p, const char *end, size_t *count)
-{
-    size_t n = 0;
-    p = skip_space(p, end);
-    if (p < end && *p == ']') {
-        *count = 0;
-        return p + 1;
-    }
-    for (;;) {
-        const char *q = mint_json_scan_number(p, end);
-        if (!q)
-            return NULL;
-        n++;
-        p = q;
-        if (p < end && *p == ',') {
-            p++;
-            if (p < end && (unsigned char)*p <= ' ')
-                p = skip_space(p, end);
-            continue;
-        }
-        p = skip_space(p, end);
-        if (p == end || (*p != ',' && *p != ']'))
-            return NULL;
-        if (*p++ == ']') {
-            *count = n;
-            return p;
-        }
-        p = skip_space(p, end);
-    }
-}
-
 static const char *open_container(struct mint_json *j, const char *p, enum kind kind,
                                   struct mint_err *err)
 {
@@ -222,7 +186,8 @@ static const char *open_container(struct mint_json *j, const char *p, enum kind 
         fail_at(j, p, err, "nested more than %d levels deep", MINT_JSON_DEPTH);
         return NULL;
     }
-    const char *q = kind == K_ARRAY ? scan_numbers(p + 1, j->text + j->n, &count) : NULL;
+    /* NULL: the usual way finds out what is there, and complains where it must */
+    const char *q = kind == K_ARRAY ? mint_json_scan_numbers(p + 1, j->text + j->n, &count) : NULL;
     if (q) {
         size_t i = add_node(j, K_NUMBERS, p, q);
         j->nodes[i].next = (int32_t)count; /* moved to the token once there is one */

@@ -160,25 +160,92 @@ const char *mint_json_scan_string(const char *p, const char *end, bool *escaped,
     }
 }
 
-const char *mint_json_scan_number(const char *p, const char *end)
+/*
+ * The numbers of an array as a machine whose state is a shift. The row of a character holds, from
+ * the bit on that a state is named after, the state that follows; 0, which nothing leads out of,
+ * where the character cannot stand there. So a step is a load and a shift and never a branch, which
+ * would be guessed wrongly once or twice for each number. The top bit of a row counts commas.
+ */
+enum { WRONG, START = 6, MINUS = 12, ZERO = 18, WHOLE = 24, POINT = 30 };
+enum { FRACTION = 36, E = 42, SIGN = 48, EXPONENT = 54, STATE = 63 };
+enum { BLOCK = 16 };
+
+#define TO(from, to) ((uint64_t)(to) << (from))
+#define SPACE_ROW    TO(START, START)
+#define COMMA_ROW                                                                     \
+    (TO(ZERO, START) | TO(WHOLE, START) | TO(FRACTION, START) | TO(EXPONENT, START) | \
+     UINT64_C(1) << 63)
+#define E_ROW (TO(ZERO, E) | TO(WHOLE, E) | TO(FRACTION, E))
+#define DIGIT_ROW                                                                        \
+    (TO(WHOLE, WHOLE) | TO(POINT, FRACTION) | TO(FRACTION, FRACTION) | TO(E, EXPONENT) | \
+     TO(SIGN, EXPONENT) | TO(EXPONENT, EXPONENT))
+#define ZERO_ROW  (DIGIT_ROW | TO(START, ZERO) | TO(MINUS, ZERO))
+#define ONE_ROW   (DIGIT_ROW | TO(START, WHOLE) | TO(MINUS, WHOLE))
+#define POINT_ROW (TO(ZERO, POINT) | TO(WHOLE, POINT))
+
+static const uint64_t rows[256] = {
+    [' '] = SPACE_ROW,   ['\t'] = SPACE_ROW,
+    ['\n'] = SPACE_ROW,  ['\r'] = SPACE_ROW,
+    ['0'] = ZERO_ROW,    ['1'] = ONE_ROW,
+    ['2'] = ONE_ROW,     ['3'] = ONE_ROW,
+    ['4'] = ONE_ROW,     ['5'] = ONE_ROW,
+    ['6'] = ONE_ROW,     ['7'] = ONE_ROW,
+    ['8'] = ONE_ROW,     ['9'] = ONE_ROW,
+    [','] = COMMA_ROW,   ['.'] = POINT_ROW,
+    ['e'] = E_ROW,       ['E'] = E_ROW,
+    ['+'] = TO(E, SIGN), ['-'] = TO(START, MINUS) | TO(E, SIGN),
+};
+
+/* Runs the machine to the first byte that it cannot take. */
+static const char *run_numbers(const char *p, const char *end, unsigned *state, size_t *commas)
 {
-    p += p < end && *p == '-';
-    const char *q = mint_swar_skip(p, end);
-    if (q == p || (*p == '0' && q - p > 1))
-        return NULL;
-    if (q < end && *q == '.') {
-        p = q + 1;
-        q = mint_swar_skip(p, end);
-        if (q == p)
-            return NULL;
+    uint64_t s = *state, row;
+    for (; end - p >= BLOCK; p += BLOCK) {
+        uint64_t t = s;
+        size_t n = 0;
+        for (int i = 0; i < BLOCK; i++) {
+            row = rows[(unsigned char)p[i]];
+            n += row >> 63;
+            t = row >> (t & STATE);
+        }
+        if ((t & STATE) == WRONG)
+            break; /* somewhere in this block */
+        s = t;
+        *commas += n;
     }
-    if (q == end || (*q | 0x20) != 'e')
-        return q;
-    q++;
-    q += q < end && (*q == '+' || *q == '-');
-    p = q;
-    q = mint_swar_skip(p, end);
-    return q == p ? NULL : q;
+    for (; p < end; p++) {
+        row = rows[(unsigned char)*p];
+        if ((row >> (s & STATE) & STATE) == WRONG)
+            break;
+        *commas += row >> 63;
+        s = row >> (s & STATE);
+    }
+    *state = (unsigned)(s & STATE);
+    return p;
+}
+
+const char *mint_json_scan_numbers(const char *p, const char *end, size_t *count)
+{
+    unsigned state = START;
+    size_t commas = 0;
+    for (;;) {
+        p = run_numbers(p, end, &state, &commas);
+        bool whole = state == ZERO || state == WHOLE || state == FRACTION || state == EXPONENT;
+        bool empty = state == START && commas == 0;
+        while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r'))
+            p++;
+        if (p == end || !(whole || empty))
+            return NULL;
+        if (*p == ']') {
+            *count = commas + whole;
+            return p + 1;
+        }
+        if (*p != ',' || empty)
+            return NULL;
+        p++; /* a comma that space stands before, or the machine had taken it */
+        commas++;
+        state = START;
+    }
 }
 
 /* --- meaning */

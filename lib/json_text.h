@@ -15,9 +15,11 @@
  * control bytes, UTF-8.
  */
 const char *mint_json_scan_string(const char *p, const char *end, bool *escaped, const char **what);
-/* The byte behind the number at p, NULL if there is none. Faster than mint_num_scan on short ones.
+/*
+ * p behind a '['. If the array holds nothing but well-formed numbers, returns the byte behind its
+ * ']' and how many there are; otherwise NULL.
  */
-const char *mint_json_scan_number(const char *p, const char *end);
+const char *mint_json_scan_numbers(const char *p, const char *end, size_t *count);
 
 /* Of text that scan_string accepted: */
 void mint_json_unescape(struct mint_buf *out, const char *s, size_t n);

@@ -24,12 +24,18 @@ static inline void mint_swar_store(char *p, uint64_t w)
     memcpy(p, &w, sizeof w);
 }
 
-/* How many of the eight characters, from the first on, are digits. */
-static inline int mint_swar_count(uint64_t w)
+/* The top bit of each of the eight characters that is no digit. */
+static inline uint64_t mint_swar_others(uint64_t w)
 {
     uint64_t x = w ^ UINT64_C(0x3030303030303030); /* a digit is 0 to 9 now */
     uint64_t over = (x & UINT64_C(0x7f7f7f7f7f7f7f7f)) + UINT64_C(0x7676767676767676);
-    uint64_t other = (over | x) & UINT64_C(0x8080808080808080);
+    return (over | x) & UINT64_C(0x8080808080808080);
+}
+
+/* How many of the eight characters, from the first on, are digits. */
+static inline int mint_swar_count(uint64_t w)
+{
+    uint64_t other = mint_swar_others(w);
     return other ? __builtin_ctzll(other) >> 3 : 8;
 }
 
@@ -54,20 +60,6 @@ static inline int mint_swar_read(const char *s, size_t n, int32_t *v)
         return 0;
     *v = (int32_t)mint_swar_value(w, digits);
     return digits;
-}
-
-/* The first byte from p on that is no digit. */
-static inline const char *mint_swar_skip(const char *p, const char *end)
-{
-    while (end - p >= 8) {
-        int n = mint_swar_count(mint_swar_load(p));
-        p += n;
-        if (n < 8)
-            return p;
-    }
-    while (p < end && *p >= '0' && *p <= '9')
-        p++;
-    return p;
 }
 
 /* The eight characters of v < 10^8, with zeros in front. */

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "num_swar.h"
 #include "record.h"
 
 enum mode { NUMBERS = 1, TEXT = 2, NEED_TOKENS = 4 };
@@ -30,20 +31,30 @@ static float *logprobs(struct mint_reader *r, mint_json_val v, size_t n, struct 
 }
 
 /*
- * The two checks below look at an array's text alone and answer true only where it is plain that
- * all is well; the caller sends the rest through the readers above, which know what to say.
- * Ids: nothing but digits (at most nine in a row), commas, blanks and the brackets.
+ * The two checks below look at the text of an array that is known to hold numbers, and answer true
+ * only where it is plain that all is well; the caller sends the rest through the readers above,
+ * which know what to say.
+ *
+ * Ids: nothing but digits, at most nine in a row, commas and blanks. Of the other bytes that such
+ * an array may have, '-', '+', '.', 'e', 'E' and white space, each has a bit of 0x43; ',' and ' '
+ * have none.
  */
 static bool ids_plainly_fine(const char *p, size_t n)
 {
-    unsigned run = 0, longest = 0, odd = 0;
-    for (size_t i = 1; i + 1 < n; i++) {
-        unsigned c = (unsigned char)p[i], digit = c - '0' < 10;
-        run = (run + 1) & -digit;
-        longest = MINT_MAX(longest, run);
-        odd |= !digit & (c != ',') & (c != ' ');
+    const char *end = p + n - 1; /* the closing bracket */
+    uint64_t odd = 0;
+    int run = 0; /* digits that end here */
+    for (p++; p < end; p += 8) {
+        char last[8] = {',', ',', ',', ',', ',', ',', ',', ','};
+        if (end - p < 8)
+            memcpy(last, p, (size_t)(end - p));
+        uint64_t w = mint_swar_load(end - p < 8 ? last : p), others = mint_swar_others(w);
+        odd |= w & (others >> 7) * 0x43;
+        if (!others || run + (__builtin_ctzll(others) >> 3) > 9)
+            return false;
+        run = __builtin_clzll(others) >> 3;
     }
-    return !odd && longest <= 9;
+    return !odd;
 }
 
 /*

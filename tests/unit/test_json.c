@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "num.h"
 #include "zio.h"
 
 static int setup(void **state)
@@ -441,6 +442,57 @@ static void ints_are_exact_to_2_53(void **state)
     assert_true(mint_json_double(j, 0, &d) && d == 0);
 }
 
+/* The numbers that the elements s[0..n) of an array are by num.h's grammar, element for element; -1
+ * if they are anything else. */
+static int count_numbers(const char *s, size_t n)
+{
+    static const char space[] = " \t";
+    size_t at = strspn(s, space);
+    bool is_int;
+    int count = 0;
+    if (at == n)
+        return 0;
+    for (;; at++, count++) {
+        at += strspn(s + at, space);
+        size_t used = mint_num_scan(s + at, n - at, &is_int);
+        at += used;
+        at += strspn(s + at, space);
+        if (used == 0 || (at < n && s[at] != ','))
+            return -1;
+        if (at == n)
+            return count + 1;
+    }
+}
+
+/* Every text of five characters, at changing distances from the start of an array. */
+static void arrays_of_numbers_follow_the_grammar(void **state)
+{
+    static const char alphabet[] = "0197,.-+eE ";
+    enum { LETTERS = sizeof alphabet - 1, LENGTH = 5, BEFORE = 40 };
+    static const char lead[BEFORE + 1] = "-0.25,17,1e-7,  3,-2.5E+10,0,-0,1234567,";
+    struct mint_json *j = *state;
+    struct mint_err err;
+    unsigned all = 1;
+    for (int i = 0; i < LENGTH; i++)
+        all *= LETTERS;
+    for (unsigned k = 0; k < all; k++) {
+        char text[1 + BEFORE + LENGTH + 2], *elements = text + 1;
+        unsigned commas[] = {0, 6, 9, 14, 18, 27, 29, 32, BEFORE}, n = commas[k % 9];
+        text[0] = '[';
+        memcpy(elements, lead, n);
+        for (unsigned i = 0, digits = k; i < LENGTH; i++, digits /= LETTERS)
+            elements[n++] = alphabet[digits % LETTERS];
+        elements[n] = '\0';
+        int want = count_numbers(elements, n);
+        memcpy(elements + n, "]", 2);
+        int rc = mint_json_parse(j, text, n + 2, &err);
+        if (rc != (want >= 0 ? 0 : -1))
+            fail_msg("%s: %d", text, rc);
+        if (rc == 0 && (!mint_json_is_numbers(j, 0) || mint_json_size(j, 0) != (size_t)want))
+            fail_msg("%s: %zu numbers, not %d", text, mint_json_size(j, 0), want);
+    }
+}
+
 static void bulk_readers(void **state)
 {
     struct mint_json *j = *state;
@@ -715,6 +767,7 @@ int main(void)
         TEST(walking_gives_order_keys_and_elements),
         TEST(strings_are_unescaped),
         TEST(ints_are_exact_to_2_53),
+        TEST(arrays_of_numbers_follow_the_grammar),
         TEST(bulk_readers),
         TEST(bulk_readers_name_the_place),
         TEST(paths_and_columns),

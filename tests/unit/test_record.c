@@ -261,9 +261,52 @@ static void group_values(void **state)
     text_close(&t);
 }
 
-/* The quick check of logprobs and the reader agree on texts around every length of its 16-byte
- * steps. */
-static void quick_check_agrees(void **state)
+/* The quick checks (scan) and the readers of numbers (read) say the same of a group: is it fine? */
+static void both_say(const struct mint_buf *b, bool fine)
+{
+    struct mint_reader r;
+    struct mint_err err;
+    struct mint_group g;
+    mint_reader_init(&r, NULL, 0, false);
+    r.line = b->data;
+    r.len = b->len;
+    assert_int_equal(mint_json_parse(r.doc, b->data, b->len, &err), 0);
+    int rc = mint_group_scan(&r, &g, &err);
+    if (rc != (fine ? 0 : -1))
+        fail_msg("%d for %s", rc, b->data);
+    assert_int_equal(mint_group_read(&r, true, &g, &err), rc);
+    mint_reader_close(&r);
+}
+
+/* Around every length of the 8-byte steps. */
+static void quick_check_of_ids_agrees(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"0",        "7",         "10",         "151643",
+                                       "99999999", "123456789", "1234567890", "2147483647"};
+    static const char *const bad[] = {"2147483648", "12345678901", "99999999999999999999",
+                                      "-1",         "1.5",         "1e3",
+                                      "1E0",        "-0.0",        "2.0"};
+    unsigned seed = 1;
+    for (int round = 0; round < 3000; round++) {
+        struct mint_buf b = MINT_BUF_INIT;
+        seed = seed * 1664525u + 1013904223u;
+        unsigned n = 1 + (seed >> 8) % 12, wrong = (seed >> 16) % 3 ? n : (seed >> 20) % n;
+        mint_buf_adds(&b, "{\"prompt_tokens\":[");
+        for (unsigned i = 0; i < n; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            const char *x = i == wrong ? bad[(seed >> 12) % MINT_ARRAY_LEN(bad)]
+                                       : good[(seed >> 12) % MINT_ARRAY_LEN(good)];
+            mint_buf_addf(&b, "%s%s", i == 0 ? "" : seed >> 30 ? "," : " ,\t ", x);
+        }
+        mint_buf_adds(&b, "],\"sequences\":[]}");
+        both_say(&b, wrong == n);
+        mint_buf_release(&b);
+    }
+}
+
+/* Around every length of the 16-byte steps. */
+static void quick_check_of_logprobs_agrees(void **state)
 {
     (void)state;
     static const char *const good[] = {"-0.5",
@@ -301,18 +344,7 @@ static void quick_check_agrees(void **state)
             mint_buf_addf(&b, "%s%s", i ? "," : "", x);
         }
         mint_buf_adds(&b, "]}]}");
-        struct mint_reader r;
-        struct mint_err err;
-        struct mint_group g;
-        mint_reader_init(&r, NULL, 0, false);
-        r.line = b.data;
-        r.len = b.len;
-        assert_int_equal(mint_json_parse(r.doc, b.data, b.len, &err), 0);
-        int rc = mint_group_scan(&r, &g, &err);
-        if (rc != (wrong < n ? -1 : 0))
-            fail_msg("%d for %s", rc, b.data);
-        assert_int_equal(mint_group_read(&r, true, &g, &err), rc);
-        mint_reader_close(&r);
+        both_say(&b, wrong == n);
         mint_buf_release(&b);
     }
 }
@@ -482,7 +514,8 @@ int main(void)
         cmocka_unit_test(datum_values),
         cmocka_unit_test(group_faults),
         cmocka_unit_test(group_values),
-        cmocka_unit_test(quick_check_agrees),
+        cmocka_unit_test(quick_check_of_ids_agrees),
+        cmocka_unit_test(quick_check_of_logprobs_agrees),
         cmocka_unit_test(skips_bad_lines_and_says_five),
         cmocka_unit_test(names_file_and_line),
         cmocka_unit_test(a_copy_outlives_the_record),
