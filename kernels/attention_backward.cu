@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * attention_backward.cu: gradients of attention (after Dao et al. 2022). With
- *   s = q k^T, p = e^(scale s - lse), dp = dout v^T, ds = scale p (dp - delta), delta = sum(dout
- * out): dq = ds k, dk = ds^T q, dv = p^T dout p, ds and dout are rounded to act before they are
- * multiplied, as on the CPU. No block adds to what another one writes, and each output has one
- * float accumulator: dq       a block has MINT_K_DQ_ROWS rows of a sequence and kv head (row r:
- * head r % group of token r / group) and walks the keys from position 0 on dk, dv   a block has a
- * page of keys and walks the rows that see them: its own sequence's, then those of the sequences
- * that go on from it Terms are added in steps of 16 from a beginning that only the sequence (dq) or
- * the family (dk, dv) decides. Masked terms are 0 and change nothing, so bits depend neither on
- * what else is in a tile or block nor on the batch.
+ * attention_backward.cu: gradients of attention (after Dao et al. 2022). For a row of queries and
+ * the keys that it sees:
  *
- * bf16 and head_dim 64 or 128: tensor cores. 128 threads; a warp has 16 of the block's rows or
- * keys. For dk and dv the scores are made turned (keys by rows), so that they leave the first
- * product in the layout in which the second one takes them. Otherwise: plain kernels, 128 threads,
- * a warp for each row or key.
+ *   s = q k^T,  p = e^(scale s - lse),  dp = dout v^T,  ds = scale p (dp - sum(dout out))
+ *   dq = ds k,  dk = ds^T q,  dv = p^T dout
+ *
+ * p, ds and dout are rounded to act before they are multiplied. No block adds to what another one
+ * writes, and each output has one float accumulator:
+ *
+ *   k_dq    a block has ROWS rows of a sequence and kv head (row r: head r % group of
+ *           token r / group) and walks the keys from position 0 on
+ *   k_dkv   a block has a page of keys and walks the rows that see them: those of its own sequence,
+ *           then those of the sequences that go on from it
+ *
+ * Terms are added in steps of 16 from a beginning that only the sequence (dq) or the family (dk,
+ * dv) decides; masked ones are 0 and change nothing. So bits depend neither on what else is in a
+ * tile or a block nor on the batch.
+ *
+ * With bf16 and head_dim 64 or 128 by tensor cores: 4 warps, a warp has 16 of the block's rows or
+ * keys. k_dkv makes the scores turned (keys by rows), so that they leave the first product in the
+ * layout in which the second one takes them. Otherwise by plain kernels: 4 warps, a row or key at a
+ * time each. Grid: jobs x kv heads.
  */
 #include "dev.h"
 #include "kernels.h"

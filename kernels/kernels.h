@@ -217,11 +217,17 @@ void mint_k_swiglu_backward(void *dgu, bool f32, const float *dout, const float 
 
 /* ---- head_backward.cu */
 
-/* dy act[T, cols] (row stride lddy) = dlp[t] (onehot(target[t]) - e^(logit - lse[t])) of the
- * columns v0 .. v0+cols-1 of the vocabulary; logits f32[T, cols] (row stride ldl). */
+/* struct mint_head_grad; entropy and dentropy NULL: no entropy term. */
+struct mint_k_head_grad {
+    const int32_t *target;
+    const float *lse, *dlp, *entropy, *dentropy;
+};
+/* dy act[T, cols] (row stride lddy) = dlp (onehot(target) - p) - dentropy p (log p + entropy), log
+ * p = logit - lse, of the columns v0 .. v0+cols-1 of the vocabulary; logits f32[T, cols] (row
+ * stride ldl). */
 void mint_k_dlogits(void *dy, int64_t lddy, bool f32, const float *logits, int64_t ldl,
-                    const float *dlp, const float *lse, const int32_t *target, int64_t T,
-                    int64_t v0, int64_t cols, cudaStream_t stream);
+                    const struct mint_k_head_grad *g, int64_t T, int64_t v0, int64_t cols,
+                    cudaStream_t stream);
 
 /* ---- optim.cu */
 

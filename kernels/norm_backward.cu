@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * norm_backward.cu: dx[t,:] += r w dy - x r^3 / H sum(w dy x), r = 1 / sqrt(mean(x^2) + eps): the
- * gradient of norm.cu by x. A block a row; thread i sums over elements 4i .. 4i+3, 4 THREADS + 4i
- * .., ascending; then lanes by halves, then warps in order.
+ * norm_backward.cu: the gradient of norm.cu by x. With r = 1 / sqrt(mean(x^2) + eps):
+ *
+ *   dx += r w dy - x r^3 / H sum(w dy x)
+ *
+ * A block a row, so a row's bits never depend on the others. Thread i sums over elements 4i ..
+ * 4i+3, 4 THREADS + 4i .., ascending; then lanes by halves, then warps in order.
  */
 #include "kernels.h"
 #include "vec.h"

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * optim.cu: the optimiser step, element by element, and the sum of squares for clipping. adam
- * (Kingma and Ba 2015, decoupled decay: Loshchilov and Hutter 2019) with g' = grad_scale g: m =
- * beta1 m + (1 - beta1) g', v = beta2 v + (1 - beta2) g'^2, p = (1 - lr weight_decay) p - lr /
- * bias1 m / (sqrt(v / bias2) + eps) sumsq: a block sums a piece of MINT_K_SUMSQ_PIECE elements, a
- * second launch the pieces. Thread i takes elements 4i .. 4i+3, 4 THREADS + 4i .., ascending; then
- * lanes by halves, then warps in order.
+ * optim.cu: the optimiser step and the sum of squares for clipping. adam (Kingma and Ba 2015; decay
+ * as Loshchilov and Hutter 2019), element by element, with h = grad_scale g:
+ *
+ *   m = beta1 m + (1 - beta1) h,  v = beta2 v + (1 - beta2) h^2
+ *   p = (1 - lr weight_decay) p - lr / bias1 m / (sqrt(v / bias2) + eps)
+ *
+ * sumsq: a block sums a piece of MINT_K_SUMSQ_PIECE elements, a second launch the pieces. Thread i
+ * has elements 4i .. 4i+3, 4 THREADS + 4i .., ascending; then lanes by halves, then warps in order.
  */
 #include "kernels.h"
 #include "vec.h"

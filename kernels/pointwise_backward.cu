@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * pointwise_backward.cu: gradients element by element. swiglu: with s = 1 / (1 + e^-g),
- *   dg = dout u s (1 + g (1 - s)), du = dout g s.
+ * pointwise_backward.cu: gradients element by element. swiglu, with s = 1 / (1 + e^-g):
+ *
+ *   dg = dout u s (1 + g (1 - s)),  du = dout g s
+ *
  * A row lies along blockIdx.x, pieces of it along blockIdx.y; a thread has four elements.
  */
 #include "kernels.h"

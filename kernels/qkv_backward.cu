@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * qkv_backward.cu: from the gradients of rotated queries and keys, and of values, to that of the
- * fused projection: back through the rotation (by minus the angle pos * inv_freq), then through the
- * head's RMS norm, with y the turned gradient, x the head of the forward's input, r = 1 /
- * sqrt(mean(x^2) + eps): r w y - x r^3 / head_dim sum(w y x) A block a token, a warp a head at a
- * time; a lane has the pairs (i, i + head_dim / 2), i = lane, lane
- * + 32, ... Sums: a lane's pairs ascending, then lanes by halves.
+ * qkv_backward.cu: the gradient of qkv.cu: queries and keys back through the rotation, by minus the
+ * angle a = pos * inv_freq[i] (a float product), then through the head's RMS norm, if there is one;
+ * values as they are. Of a head's gradient dy, with half = head_dim / 2, x the forward's input and
+ * r = 1 / sqrt(mean(x^2) + eps):
+ *
+ *   g[i] = dy[i] cos a + dy[i+half] sin a,  g[i+half] = dy[i+half] cos a - dy[i] sin a
+ *   dx = r w g - x r^3 / head_dim sum(w g x)
+ *
+ * A block a token. Its threads first make the cosines and sines, in shared memory; then a warp has
+ * a head at a time, a lane its pairs (i, i+half), i = lane, lane + 32, ... Sums: a lane's pairs
+ * ascending, then lanes by halves.
  */
 #include "dev.h"
 #include "kernels.h"
