@@ -122,6 +122,8 @@ struct mint_ops {
     /* --- memory. alloc: zeroed, 64-byte aligned (huge pages when large). */
     void *(*alloc)(struct mint_dev *d, size_t bytes, struct mint_err *err);
     void (*free)(struct mint_dev *d, void *p);
+    /* Bytes that could still be allocated, roughly; for choices that change no result. */
+    size_t (*available)(struct mint_dev *d);
     int (*upload)(struct mint_dev *d, void *dst, const void *host, size_t bytes,
                   struct mint_err *err);
     int (*download)(struct mint_dev *d, void *host, const void *src, size_t bytes,

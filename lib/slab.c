@@ -25,6 +25,8 @@ int mint_slab_alloc(struct mint_dev *dev, const struct mint_slab_part *p, size_t
 void mint_slab_free(struct mint_dev *dev, const struct mint_slab_part *p, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
+        if (!p[i].width)
+            continue;
         dev->ops->free(dev, *p[i].at);
         *p[i].at = NULL;
     }

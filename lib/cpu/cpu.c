@@ -13,6 +13,7 @@ const struct mint_ops cpu_ops = {
     .name = "cpu",
     .alloc = cpu_alloc,
     .free = cpu_free,
+    .available = cpu_available,
     .upload = cpu_upload,
     .download = cpu_download,
     .copy = cpu_copy,

@@ -121,6 +121,8 @@ void *cpu_work(struct cpu_dev *d, size_t bytes);
 int cpu_count(void);
 /* The quota part: membership in the form of /proc/self/cgroup, groups below mount. 0: no limit. */
 int cpu_group_limit(const char *membership, const char *mount);
+/* Bytes that the control groups leave, likewise; -1: no limit. */
+int64_t cpu_group_memory(const char *membership, const char *mount);
 /* Large zeroed memory on huge pages where it pays; free with cpu_big_free. NULL: out of memory. */
 void *cpu_big_alloc(size_t bytes);
 void cpu_big_free(void *p);

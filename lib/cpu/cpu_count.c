@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu_count.c: how many threads to use: affinity and the CPU quotas of control groups (versions 1
- * and 2). */
+/* cpu_count.c: how many threads to use: affinity and the CPU quotas of control groups. */
 #include "cpu.h"
+#include "cpu_group.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -75,62 +75,16 @@ static int smaller_limit(int a, int b)
     return MINT_MIN(a, b);
 }
 
-/* The least limit from root/group up to root itself; groups that this mount does not show have
- * none. */
-static int limit_upwards(const char *root, const char *group, bool v2)
+static void see_folder(void *ctx, const char *dir, bool v2)
 {
-    char dir[4096];
-    int limit = 0;
-    int n = snprintf(dir, sizeof dir, "%s%s", root, group);
-    if (n < 0 || (size_t)n >= sizeof dir)
-        return 0;
-    for (;;) {
-        limit = smaller_limit(limit, folder_limit(dir, v2));
-        char *slash = strrchr(dir, '/');
-        if (!slash || strlen(dir) <= strlen(root))
-            return limit;
-        *slash = '\0';
-    }
-}
-
-static bool lists_cpu(const char *controllers)
-{
-    size_t n;
-    for (const char *at = controllers;; at += n + 1) {
-        n = strcspn(at, ",");
-        if (n == 3 && memcmp(at, "cpu", 3) == 0)
-            return true;
-        if (!at[n])
-            return false;
-    }
+    int *limit = ctx;
+    *limit = smaller_limit(*limit, folder_limit(dir, v2));
 }
 
 int cpu_group_limit(const char *membership, const char *mount)
 {
-    char line[4096], root[4096];
     int limit = 0;
-    FILE *f = fopen(membership, "re");
-    if (!f)
-        return 0;
-    while (fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = '\0';
-        char *controllers = strchr(line, ':');
-        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!group)
-            continue;
-        *group++ = '\0';
-        controllers++;
-        if (strcmp(group, "/") == 0)
-            *group = '\0';
-        if (!*controllers) {
-            limit = smaller_limit(limit, limit_upwards(mount, group, true));
-        } else if (lists_cpu(controllers)) { /* "cpu,cpuacct" is mounted as cpu as well */
-            int n = snprintf(root, sizeof root, "%s/cpu", mount);
-            if (n > 0 && (size_t)n < sizeof root)
-                limit = smaller_limit(limit, limit_upwards(root, group, false));
-        }
-    }
-    fclose(f);
+    cpu_group_walk(membership, mount, "cpu", see_folder, &limit);
     return limit;
 }
 

@@ -16,6 +16,7 @@ int cpu_open(struct mint_dev **d, enum mint_precision p, int threads, struct min
 
 void *cpu_alloc(struct mint_dev *d, size_t bytes, struct mint_err *err);
 void cpu_free(struct mint_dev *d, void *p);
+size_t cpu_available(struct mint_dev *d);
 int cpu_upload(struct mint_dev *d, void *dst, const void *host, size_t bytes, struct mint_err *err);
 int cpu_download(struct mint_dev *d, void *host, const void *src, size_t bytes,
                  struct mint_err *err);

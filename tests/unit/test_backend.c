@@ -196,6 +196,37 @@ static void test_quota(void **state)
     assert_true(cpu_count() >= 1);
 }
 
+static void test_memory_left(void **state)
+{
+    (void)state;
+    char membership[512], mount[512];
+    static const char *const dirs[] = {"mg", "mg/a", "mg/a/b", "mg/memory", "mg/memory/box"};
+    for (size_t i = 0; i < MINT_ARRAY_LEN(dirs); i++)
+        assert_int_equal(mkdir(in_folder(dirs[i]), 0700), 0);
+    snprintf(membership, sizeof membership, "%s", in_folder("memberof"));
+    snprintf(mount, sizeof mount, "%s", in_folder("mg"));
+    assert_int_equal(cpu_group_memory(membership, mount), -1);
+    write_file("memberof", "0::/a/b\n");
+    write_file("mg/a/b/memory.current", "1000\n");
+    write_file("mg/a/b/memory.max", "max\n");
+    assert_int_equal(cpu_group_memory(membership, mount), -1);
+    write_file("mg/a/b/memory.max", "5000\n");
+    assert_int_equal(cpu_group_memory(membership, mount), 4000);
+    write_file("mg/a/b/memory.stat", "anon 7\ninactive_file 300\nactive_file 9\n");
+    assert_int_equal(cpu_group_memory(membership, mount), 4300); /* cached files make room */
+    write_file("mg/a/memory.max", "2000\n");
+    write_file("mg/a/memory.current", "3000\n");
+    assert_int_equal(cpu_group_memory(membership, mount), 0);
+    write_file("memberof", "4:memory:/box\n3:cpu:/\n");
+    write_file("mg/memory/box/memory.limit_in_bytes", "900\n");
+    write_file("mg/memory/box/memory.usage_in_bytes", "100\n");
+    write_file("mg/memory/box/memory.stat", "inactive_file 1\ntotal_inactive_file 50\n");
+    assert_int_equal(cpu_group_memory(membership, mount), 850);
+    struct mint_dev *d = must_open("cpu", MINT_PRECISION_BF16, 1);
+    assert_true(d->ops->available(d) > 0);
+    mint_backend_close(d);
+}
+
 static void test_memory(void **state)
 {
     (void)state;
@@ -345,6 +376,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bad_plugin, make_folder, remove_folder),
         cmocka_unit_test(test_isa),
         cmocka_unit_test_setup_teardown(test_quota, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_memory_left, make_folder, remove_folder),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_scratch),
         cmocka_unit_test(test_parallel),
