@@ -16,10 +16,17 @@ endif
 
 KERNELS := $(sort $(wildcard kernels/*.cu))
 PLUGIN := $(sort $(wildcard kernels/*.cpp))
+# What the plugin takes from the library: errors, host memory, conversions.
+PLUGIN_LIB := lib/err.c lib/mem.c lib/safetensors_dtype.c
 CASES := $(sort $(wildcard tests/kernels/cases_*.cpp))
 CXX_WARN := -Wall -Wextra -Wno-unknown-pragmas $(if $(WERROR),-Werror)
 CXX_COMMON := -std=c++17 -g -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -ffp-contract=off $(CXX_WARN) \
 	-D_GNU_SOURCE -Ikernels -Ilib
+
+$(B)/obj/pic/%.o: %.c | $(B)/.headers
+	@mkdir -p $(@D)
+	$(call say,CC  )
+	$(Q)$(CC) $(ALL_CPPFLAGS) -std=c11 $(WARN) -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off -MMD -MP -c $< -o $@
 
 # ---- on the emulator -------------------------------------------------------------------------------------------------
 
@@ -44,7 +51,8 @@ $(eval $(call emu_flavour,plain,-O2))
 $(eval $(call emu_flavour,asan,-O1 -fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined))
 $(eval $(call emu_flavour,tsan,-O1 -fsanitize=thread))
 
-$(B)/tests/kernels/mint-cuda.so: $(KERNELS:%.cu=$(B)/obj/emu-plain/%.o) $(PLUGIN:%.cpp=$(B)/obj/emu-plain/%.o)
+$(B)/tests/kernels/mint-cuda.so: $(KERNELS:%.cu=$(B)/obj/emu-plain/%.o) $(PLUGIN:%.cpp=$(B)/obj/emu-plain/%.o) \
+	$(PLUGIN_LIB:%.c=$(B)/obj/pic/%.o)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CXX) -shared $^ -o $@
@@ -70,10 +78,11 @@ $(B)/obj/cuda/%.o: %.cpp
 
 .PHONY: cuda
 cuda: $(B)/lib/mint/mint-cuda.so ## the backend for NVIDIA GPUs (needs nvcc): --device cuda
-$(B)/lib/mint/mint-cuda.so: $(KERNELS:%.cu=$(B)/obj/cuda/%.o) $(PLUGIN:%.cpp=$(B)/obj/cuda/%.o)
+$(B)/lib/mint/mint-cuda.so: $(KERNELS:%.cu=$(B)/obj/cuda/%.o) $(PLUGIN:%.cpp=$(B)/obj/cuda/%.o) \
+	$(PLUGIN_LIB:%.c=$(B)/obj/pic/%.o)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(NVCC) -shared -cudart static -Xlinker --exclude-libs,ALL $^ -lcublasLt -o $@
+	$(Q)$(NVCC) -shared -cudart static -Xlinker --exclude-libs,ALL $^ -ldl -o $@
 $(B)/tests/kernels/gpu: $(KERNELS:%.cu=$(B)/obj/cuda/%.o) $(CASES:%.cpp=$(B)/obj/cuda/%.o) \
 	$(B)/obj/cuda/tests/kernels/kernel_test.o $(B)/libmint.a
 	@mkdir -p $(@D)
