@@ -33,9 +33,9 @@ static const struct mint_ops *ops_table(void)
     static const struct mint_ops ops = {
         .abi = MINT_BACKEND_ABI,
         .name = "cuda",
-        .available = cuda_available,
         .alloc = cuda_alloc,
         .free = cuda_free,
+        .available = cuda_available,
         .upload = cuda_upload,
         .download = cuda_download,
         .copy = cuda_copy,
