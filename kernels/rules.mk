@@ -55,7 +55,7 @@ $(B)/tests/kernels/mint-cuda.so: $(KERNELS:%.cu=$(B)/obj/emu-plain/%.o) $(PLUGIN
 	$(PLUGIN_LIB:%.c=$(B)/obj/pic/%.o)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CXX) -shared $^ -o $@
+	$(Q)$(CXX) -shared -Wl,-z,defs $^ -o $@
 
 # ---- for devices -----------------------------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ $(B)/lib/mint/mint-cuda.so: $(KERNELS:%.cu=$(B)/obj/cuda/%.o) $(PLUGIN:%.cpp=$(B
 	$(PLUGIN_LIB:%.c=$(B)/obj/pic/%.o)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(NVCC) -shared -cudart static -Xlinker --exclude-libs,ALL $^ -ldl -o $@
+	$(Q)$(NVCC) -shared -cudart static -Xlinker --exclude-libs,ALL,-z,defs $^ -ldl -o $@
 $(B)/tests/kernels/gpu: $(KERNELS:%.cu=$(B)/obj/cuda/%.o) $(CASES:%.cpp=$(B)/obj/cuda/%.o) \
 	$(B)/obj/cuda/tests/kernels/kernel_test.o $(B)/libmint.a
 	@mkdir -p $(@D)

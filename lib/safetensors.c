@@ -30,23 +30,6 @@ struct mint_st {
 
 /* --- types */
 
-size_t mint_dtype_bytes(enum mint_dtype t)
-{
-    return t == MINT_F32 ? 4 : t == MINT_BF16 || t == MINT_F16 ? 2 : 0;
-}
-
-const char *mint_dtype_name(enum mint_dtype t)
-{
-    static const char *const names[] = {"F32", "BF16", "F16", "OTHER"};
-    return names[t];
-}
-
-const char *mint_dtype_torch(enum mint_dtype t)
-{
-    static const char *const names[] = {"float32", "bfloat16", "float16", "other"};
-    return names[t];
-}
-
 static enum mint_dtype dtype_of(const char *text)
 {
     for (int t = MINT_F32; t < MINT_DTYPE_OTHER; t++)

@@ -1,9 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conversions between float32 and the stored types, by bits: no dependence on FTZ/DAZ or on the
- * CPU. */
+/* The stored types: sizes, names, conversions between them and float32, by bits: no dependence on
+ * FTZ/DAZ or on the CPU. */
 #include <string.h>
 
 #include "safetensors.h"
+
+size_t mint_dtype_bytes(enum mint_dtype t)
+{
+    return t == MINT_F32 ? 4 : t == MINT_BF16 || t == MINT_F16 ? 2 : 0;
+}
+
+const char *mint_dtype_name(enum mint_dtype t)
+{
+    static const char *const names[] = {"F32", "BF16", "F16", "OTHER"};
+    return names[t];
+}
+
+const char *mint_dtype_torch(enum mint_dtype t)
+{
+    static const char *const names[] = {"float32", "bfloat16", "float16", "other"};
+    return names[t];
+}
 
 static uint32_t f16_widen(uint16_t h)
 {
