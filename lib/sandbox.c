@@ -3,6 +3,7 @@
 #include "sandbox.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -85,7 +86,9 @@ static void devices(struct mint_sandbox *s)
     args(s, "--symlink", "/proc/self/fd/0", "/dev/stdin", NULL);
     args(s, "--symlink", "/proc/self/fd/1", "/dev/stdout", NULL);
     args(s, "--symlink", "/proc/self/fd/2", "/dev/stderr", NULL);
-    args(s, "--perms", "1777", "--size", "16777216", "--tmpfs", "/dev/shm", NULL);
+    char shm[16];
+    snprintf(shm, sizeof(shm), "%d", MINT_BOX_SHM);
+    args(s, "--perms", "1777", "--size", shm, "--tmpfs", "/dev/shm", NULL);
     args(s, "--remount-ro", "/dev", NULL);
 }
 
@@ -233,6 +236,7 @@ int mint_sandbox_open(struct mint_sandbox **out, const struct mint_sandbox_opts 
 {
     struct mint_sandbox *s = mint_xcalloc(1, sizeof(*s));
     s->none = o->none;
+    s->cgroup = o->none ? NULL : o->cgroup;
     s->drop_root = geteuid() == 0 && !o->none && has_user(MINT_BOX_UID);
     s->proc = true;
     raise_descriptors();

@@ -25,8 +25,21 @@
 #include "buf.h"
 #include "err.h"
 
+/*
+ * Control groups (version 2), where a part of their tree was handed to this process: each box then
+ * gets one, in which the kernel bounds the memory, the number and the processor (one) of all its
+ * processes together. NULL and the reason in why if there is none: boxes do without. One for the
+ * whole process, which it may move into a group of its own; any number of threads may use it, and
+ * close it when their sandboxes are.
+ */
+struct mint_cgroup;
+struct mint_cgroup *mint_cgroup_open(struct mint_buf *why);
+const char *mint_cgroup_path(const struct mint_cgroup *c); /* where boxes get theirs; c's */
+void mint_cgroup_close(struct mint_cgroup *c);             /* NULL is fine */
+
 struct mint_sandbox_opts {
     bool none;                   /* no isolation */
+    struct mint_cgroup *cgroup;  /* borrowed; NULL: none */
     const char *const *readonly; /* further folders of the host to be seen inside; borrowed */
     size_t nreadonly;
 };
@@ -99,6 +112,8 @@ struct mint_box {
     size_t sent, received;
     double started, killed_at, looked;
     char *folder;
+    int group; /* of the cgroup */
+    unsigned group_number;
 };
 
 /* box is filled; release it in any case. */

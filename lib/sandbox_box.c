@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -48,6 +49,7 @@ struct launch {
     int nfds;
     bool drop_root;
     const char *folder; /* NULL: bubblewrap sees to it */
+    int group;
     struct mint_limits limits;
     pid_t parent;
 };
@@ -105,6 +107,7 @@ static void launch_child(const struct launch *l)
         if (dup2(aside[i], i) < 0)
             _exit(125);
     }
+    mint_cgroup_enter(l->group); /* before root is given up */
     if (syscall(SYS_close_range, l->nfds, ~0U, 0) < 0) {
         for (int i = l->nfds; i < 65536; i++)
             close(i);
@@ -272,6 +275,7 @@ int mint_box_start(const struct mint_sandbox *s, const struct mint_box_spec *spe
                              .in_fd = -1,
                              .out_fd = -1,
                              .err_fd = -1,
+                             .group = -1,
                              .started = now(),
                              .status = -1};
     box->looked = box->started;
@@ -279,6 +283,9 @@ int mint_box_start(const struct mint_sandbox *s, const struct mint_box_spec *spe
     if (s->none && !(box->folder = mint_sandbox_folder(spec, err)))
         return -1;
     l.folder = box->folder;
+    if (s->cgroup) /* if it fails, without */
+        box->group = mint_cgroup_box(s->cgroup, &spec->limits, &box->group_number);
+    l.group = box->group;
     if (open_fds(s, spec, box, &l) < 0)
         rc = mint_fail_errno(err, "cannot make the pipes and files of a sandbox");
     if (rc == 0) {
@@ -481,15 +488,13 @@ static void watch(struct mint_box *b, double t)
     if (b->why || b->sandbox->none || t - b->looked < look_seconds)
         return;
     b->looked = t;
-    struct mint_usage u;
-    if (!mint_sandbox_usage(b->init, false, &u))
-        return;
-    if (u.bytes > b->limits.memory) {
-        /* Shared pages were counted more than once. */
-        struct mint_usage v;
-        if (mint_sandbox_usage(b->init, true, &v) && v.bytes > b->limits.memory)
-            b->why = MINT_BOX_MEMORY;
-    }
+    struct mint_usage u, v;
+    mint_sandbox_usage(b->init, false, &u);
+    u.cpu = fmax(u.cpu, mint_cgroup_cpu(b->group));
+    /* Where it looks too much, shared pages may have been counted more than once. */
+    if (u.bytes > b->limits.memory && mint_sandbox_usage(b->init, true, &v) &&
+        v.bytes > b->limits.memory)
+        b->why = MINT_BOX_MEMORY;
     if (!b->why && u.cpu > b->limits.cpu)
         b->why = MINT_BOX_CPU;
     if (!b->why && u.files > FILES_MAX)
@@ -504,6 +509,7 @@ static void strike(struct mint_box *b)
         kill(-b->pid, SIGKILL); /* its session's group */
     if (b->init_fd < 0 && b->pid > 0)
         kill(b->pid, SIGKILL);
+    mint_cgroup_kill(b->group);
     if (b->stage != ENDING)
         b->killed_at = now();
     b->stage = ENDING;
@@ -520,6 +526,16 @@ static bool init_is_over(const struct mint_box *b)
         return false;
     waitpid(b->init, NULL, WNOHANG);
     return true;
+}
+
+static enum mint_box_end see_oom(struct mint_box *b)
+{
+    enum mint_cgroup_oom oom = mint_cgroup_oom(b->group);
+    if (oom == MINT_CGROUP_HOST_OOM)
+        mint_buf_adds(&b->err_head, "the machine has no memory left for it");
+    return oom == MINT_CGROUP_HOST_OOM  ? MINT_BOX_FAILED
+           : oom == MINT_CGROUP_OWN_OOM ? MINT_BOX_MEMORY
+                                        : MINT_BOX_RUNS;
 }
 
 static void bury(struct mint_box *b)
@@ -543,6 +559,8 @@ static void bury(struct mint_box *b)
         mint_buf_adds(&b->err_head, "the processes of a sandbox do not die");
         b->why = MINT_BOX_FAILED;
     }
+    if (!b->why)
+        b->why = see_oom(b);
     if (!b->why && !b->sandbox->none) {
         /* Told only if the program was really started. */
         b->status = (int)said(b, "\"exit-code\"");
@@ -626,6 +644,8 @@ void mint_box_release(struct mint_box *b)
     shut(&b->in_fd);
     shut(&b->out_fd);
     shut(&b->err_fd);
+    if (b->group >= 0)
+        mint_cgroup_leave(b->sandbox->cgroup, b->group, b->group_number);
     if (b->folder)
         mint_sandbox_remove(b->folder);
     free(b->folder);

@@ -25,6 +25,7 @@ struct mint_code_opts {
     int64_t memory, processes, file_size, output_size; /* bytes, but processes */
     const char *const *readonly;
     size_t nreadonly;
+    struct mint_cgroup *cgroup; /* NULL: none */
 };
 
 /* --- languages */

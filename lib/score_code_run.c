@@ -36,8 +36,10 @@ const char *mint_code_verdict_name(enum mint_code_verdict v)
 int mint_code_runner_new(struct mint_code_runner **out, const struct mint_code_opts *o,
                          struct mint_err *err)
 {
-    struct mint_sandbox_opts so = {
-        .none = o->no_sandbox, .readonly = o->readonly, .nreadonly = o->nreadonly};
+    struct mint_sandbox_opts so = {.none = o->no_sandbox,
+                                   .readonly = o->readonly,
+                                   .nreadonly = o->nreadonly,
+                                   .cgroup = o->cgroup};
     struct mint_code_runner *r = mint_xcalloc(1, sizeof(*r));
     r->o = *o;
     *out = NULL;

@@ -427,13 +427,25 @@ static int score_all(struct job *j, double start, struct mint_err *err)
     return rc == 0 ? write_metrics(j, mint_now() - start, err) : -1;
 }
 
-static int run(const struct opts *o, struct job *j, struct mint_err *err)
+static void open_cgroup(struct mint_code_opts *o)
+{
+    struct mint_buf why = MINT_BUF_INIT;
+    if ((o->cgroup = mint_cgroup_open(&why)))
+        mint_verbose(1, "control groups in %s", mint_cgroup_path(o->cgroup));
+    else
+        mint_verbose(1, "no control groups: %s", why.data);
+    mint_buf_release(&why);
+}
+
+static int run(struct opts *o, struct job *j, struct mint_err *err)
 {
     double start = mint_now();
     if (settle(o, j, err) < 0)
         return -1;
     if (j->scoring.scorer == &mint_scorer_code && o->code.no_sandbox)
         mint_warn("--sandbox none: the programs can do what you can");
+    else if (j->scoring.scorer == &mint_scorer_code)
+        open_cgroup(&o->code);
     unsigned flags = (o->common.plain || o->summary ? MINT_OUT_PLAIN : 0) |
                      (o->common.force ? MINT_OUT_FORCE : 0);
     if (j->scoring.scorer->slow)
@@ -497,6 +509,7 @@ int main(int argc, char **argv)
     o.code.readonly = o.readonly.v;
     o.code.nreadonly = o.readonly.n;
     int rc = run(&o, &job, &err);
+    mint_cgroup_close(o.code.cgroup);
     int status = mint_cli_end(rc, &err, job.in.skipped);
     return status == 0 && job.failed ? 3 : status;
 }
