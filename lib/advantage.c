@@ -10,7 +10,8 @@
 #include "mem.h"
 
 const char *const mint_adv_fate_names[MINT_ADV_FATES] = {
-    "datums", "flat", "few", "stale", "null", "truncated", "masked", "low", "no_logprobs", "empty",
+    "datums", "flat", "few",         "stale", "null",    "truncated",
+    "masked", "low",  "no_logprobs", "empty", "surplus",
 };
 
 const char *const mint_adv_norm_names[MINT_ADV_NORMS + 1] = {
@@ -151,9 +152,10 @@ static int own_fate(const struct mint_adv_opts *o, const struct mint_reader *r,
                           "--sft): ");
 }
 
-static void count_sequences(const struct mint_group *g, const struct mint_adv_seq *out, bool stale,
-                            struct mint_adv_stats *s)
+static void count_sequences(const struct mint_group *g, const struct mint_adv_seq *out,
+                            bool left_out, struct mint_adv_stats *s)
 {
+    uint64_t kept = s->fate[MINT_ADV_KEPT];
     for (size_t i = 0; i < g->nseqs; i++) {
         const struct mint_sequence *q = &g->seqs[i];
         s->sequences++;
@@ -162,7 +164,7 @@ static void count_sequences(const struct mint_group *g, const struct mint_adv_se
         s->length_stops += !q->stop;
         if (out[i].fate == MINT_ADV_KEPT)
             s->datum_tokens += q->n;
-        if (stale || !q->has_reward)
+        if (left_out || !q->has_reward)
             continue;
         s->rewards++;
         s->reward_sum += q->reward;
@@ -170,6 +172,7 @@ static void count_sequences(const struct mint_group *g, const struct mint_adv_se
         s->penalty_sum += out[i].penalty;
         s->penalised += out[i].penalty < 0;
     }
+    s->groups_kept += s->fate[MINT_ADV_KEPT] > kept;
 }
 
 /* Of the sequences that count in their group's mean, which is more than give a Datum. */
@@ -324,7 +327,7 @@ static int judge_group(const struct mint_adv_opts *o, struct mint_reader *reader
     return 0;
 }
 
-/* A group that is not stale. */
+/* A group that is neither stale nor surplus. */
 static int fresh_group(const struct mint_adv_opts *o, struct mint_adv_batch *batch,
                        struct mint_reader *r, const struct mint_group *g, struct mint_adv_seq *out,
                        struct mint_adv_stats *s, struct mint_err *err)
@@ -360,20 +363,21 @@ int mint_advantage_group(const struct mint_adv_opts *o, struct mint_adv_batch *b
                          struct mint_reader *r, const struct mint_group *g,
                          struct mint_adv_seq *out, struct mint_adv_stats *s, struct mint_err *err)
 {
-    bool stale;
+    bool stale, surplus = o->max_groups && s->groups_kept >= o->max_groups;
     struct mint_adv_stats stats = *s; /* a bad group counts nowhere */
     struct mint_adv_batch was = *batch;
     if (is_stale(o, r, g, &stale, err) < 0)
         return -1;
     for (size_t i = 0; i < g->nseqs; i++)
-        out[i] = (struct mint_adv_seq){.fate = MINT_ADV_STALE, .divisor = 1};
-    if (!stale && fresh_group(o, batch, r, g, out, &stats, err) < 0) {
+        out[i] =
+            (struct mint_adv_seq){.fate = stale ? MINT_ADV_STALE : MINT_ADV_SURPLUS, .divisor = 1};
+    if (!stale && !surplus && fresh_group(o, batch, r, g, out, &stats, err) < 0) {
         *batch = was;
         return -1;
     }
     stats.groups++;
     stats.stale_groups += stale;
-    count_sequences(g, out, stale, &stats);
+    count_sequences(g, out, stale || surplus, &stats);
     for (size_t i = 0; i < g->nseqs && !batch->known; i++)
         batch->tokens += out[i].fate == MINT_ADV_KEPT ? g->seqs[i].n : 0;
     *s = stats;

@@ -92,6 +92,7 @@ struct mint_adv_opts {
     int64_t max_tokens;    /* 0: the record's sampling.max_tokens */
     int64_t max_staleness; /* -1: off */
     int64_t step;          /* the present step, for max_staleness */
+    uint64_t max_groups;   /* groups that give Datums; those behind them are surplus. 0: no limit */
     enum mint_adv_missing missing_logprobs;
     enum mint_adv_length length;
     double length_const;
@@ -113,6 +114,7 @@ enum mint_adv_fate {
     MINT_ADV_LOW,       /* sft: below min_reward */
     MINT_ADV_UNKNOWN,   /* no logprobs, MINT_MISSING_DROP */
     MINT_ADV_EMPTY,     /* no response tokens; counted in the mean */
+    MINT_ADV_SURPLUS,   /* its group came after max_groups */
     MINT_ADV_FATES
 };
 extern const char *const mint_adv_fate_names[MINT_ADV_FATES]; /* "datums", "flat", ... */
@@ -145,11 +147,11 @@ struct mint_adv_batch {
 bool mint_adv_two_passes(const struct mint_adv_opts *o);
 
 struct mint_adv_stats {
-    uint64_t groups;
+    uint64_t groups, groups_kept;      /* kept: gave a Datum */
     uint64_t mixed, all_good, all_bad; /* of the groups with rewards; good: all equal, >= 0.5 */
     uint64_t stale_groups, flat_groups, few_groups; /* dropped */
     uint64_t sequences, fate[MINT_ADV_FATES];
-    uint64_t rewards; /* numbers among them (stale groups left out) */
+    uint64_t rewards; /* numbers among them (stale and surplus groups left out) */
     double reward_sum, reward_sq, penalty_sum;
     uint64_t penalised;
     uint64_t tokens, length_stops; /* response tokens, and stop_reason length, of all sequences */

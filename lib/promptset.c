@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "mem.h"
+#include "prompt.h"
 #include "rng.h"
 
 struct stored {
@@ -26,6 +27,10 @@ struct mint_promptset {
     uint64_t at, end; /* positions in the endless sequence */
     struct mint_json *doc;
     struct stored now;
+    char **done; /* ids to leave out, sorted */
+    size_t ndone, done_cap;
+    uint64_t excluded;
+    struct mint_buf id;
 };
 
 /* The name in messages; unlike mint_reader_file it outlives the open file. */
@@ -55,6 +60,70 @@ static int load_all(struct mint_promptset *s, struct mint_err *err)
     return rc;
 }
 
+/* Where an id is, or would be, among those to leave out. */
+static size_t place_of(const struct mint_promptset *s, const char *id, bool *there)
+{
+    size_t low = 0, high = s->ndone;
+    *there = false;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        int order = strcmp(id, s->done[mid]);
+        *there = order == 0;
+        if (order == 0)
+            return mid;
+        low = order > 0 ? mid + 1 : low;
+        high = order > 0 ? high : mid;
+    }
+    return low;
+}
+
+static void add_done(struct mint_promptset *s, size_t at)
+{
+    if (s->ndone == s->done_cap) {
+        s->done_cap = s->done_cap ? 2 * s->done_cap : 64;
+        s->done = mint_xreallocarray(s->done, s->done_cap, sizeof *s->done);
+    }
+    memmove(s->done + at + 1, s->done + at, (s->ndone++ - at) * sizeof *s->done);
+    s->done[at] = mint_xstrndup(s->id.data, s->id.len);
+}
+
+static int load_done(struct mint_promptset *s, struct mint_err *err)
+{
+    struct mint_reader r;
+    int rc;
+    bool there;
+    mint_reader_init(&r, s->o.exclude, s->o.nexclude, false);
+    while ((rc = mint_reader_next(&r, err)) > 0) {
+        mint_buf_reset(&s->id);
+        if (mint_prompt_id(r.doc, mint_reader_lineno(&r), &s->id, err) < 0) {
+            rc = mint_reader_bad(&r, err);
+            break;
+        }
+        size_t at = place_of(s, s->id.data, &there);
+        if (!there)
+            add_done(s, at);
+    }
+    mint_reader_close(&r);
+    return rc;
+}
+
+/* Counts a record that is left out. A record without a proper id is for the caller to refuse. */
+static bool is_done(struct mint_promptset *s, const struct mint_prompt_record *r)
+{
+    struct mint_err err = {0};
+    bool there;
+    if (!s->ndone && !s->o.once)
+        return false;
+    mint_buf_reset(&s->id);
+    if (mint_prompt_id(r->doc, r->lineno, &s->id, &err) < 0)
+        return false;
+    size_t at = place_of(s, s->id.data, &there);
+    if (!there && s->o.once)
+        add_done(s, at);
+    s->excluded += there;
+    return there;
+}
+
 static void choose(struct mint_promptset *s)
 {
     const struct mint_promptset_opts *o = &s->o;
@@ -79,14 +148,17 @@ int mint_promptset_open(struct mint_promptset **out, const struct mint_promptset
     s->perm_epoch = UINT64_MAX;
     mint_reader_init(&s->reader, o->paths, o->npaths, o->skip_bad);
     s->reader.on_skip = o->on_skip;
-    if (!s->stream) {
+    int rc = o->nexclude ? load_done(s, err) : 0;
+    if (rc == 0 && !s->stream) {
         s->doc = mint_json_new();
-        if (load_all(s, err) < 0) {
-            mint_promptset_close(s);
-            return -1;
-        }
-        choose(s);
+        rc = load_all(s, err);
     }
+    if (rc < 0) {
+        mint_promptset_close(s);
+        return -1;
+    }
+    if (!s->stream)
+        choose(s);
     *out = s;
     return 0;
 }
@@ -106,8 +178,7 @@ static size_t record_at(struct mint_promptset *s, uint64_t at)
     return s->perm[i];
 }
 
-int mint_promptset_next(struct mint_promptset *s, struct mint_prompt_record *r,
-                        struct mint_err *err)
+static int next_record(struct mint_promptset *s, struct mint_prompt_record *r, struct mint_err *err)
 {
     if (s->stream) {
         int rc = mint_reader_next(&s->reader, err);
@@ -131,6 +202,15 @@ int mint_promptset_next(struct mint_promptset *s, struct mint_prompt_record *r,
     return 1;
 }
 
+int mint_promptset_next(struct mint_promptset *s, struct mint_prompt_record *r,
+                        struct mint_err *err)
+{
+    int rc;
+    while ((rc = next_record(s, r, err)) > 0 && is_done(s, r))
+        ;
+    return rc;
+}
+
 int mint_promptset_bad(struct mint_promptset *s, struct mint_err *err)
 {
     if (s->stream)
@@ -149,6 +229,11 @@ uint64_t mint_promptset_skipped(const struct mint_promptset *s)
     return s->reader.skipped;
 }
 
+uint64_t mint_promptset_excluded(const struct mint_promptset *s)
+{
+    return s->excluded;
+}
+
 void mint_promptset_close(struct mint_promptset *s)
 {
     if (!s)
@@ -157,6 +242,10 @@ void mint_promptset_close(struct mint_promptset *s)
     mint_json_free(s->doc);
     for (size_t i = 0; i < s->n; i++)
         free(s->all[i].line);
+    for (size_t i = 0; i < s->ndone; i++)
+        free(s->done[i]);
+    mint_buf_release(&s->id);
+    free(s->done);
     free(s->all);
     free(s->perm);
     free(s);

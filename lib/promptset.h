@@ -7,6 +7,8 @@
  * epoch is the file in its order, or, with a shuffle seed, a permutation by (seed, epoch). So a
  * cron job needs no state. shard I/N then takes the I-th (from 0) of N contiguous parts, so that
  * the shards' outputs, joined with cat, are the whole. Both hold the chosen records in memory.
+ * Records whose id is in one of the exclude files (rollouts of before), and with once also those
+ * whose id came before in this run, are left out then, and counted.
  */
 #ifndef MINT_PROMPTSET_H
 #define MINT_PROMPTSET_H
@@ -17,6 +19,9 @@ struct mint_promptset_opts {
     const char *const *paths; /* borrowed */
     size_t npaths;
     bool skip_bad;
+    const char *const *exclude; /* borrowed; files of records with ids */
+    size_t nexclude;
+    bool once;
     int64_t step; /* -1: all */
     int64_t groups_per_batch;
     bool shuffle;
@@ -44,6 +49,7 @@ int mint_promptset_next(struct mint_promptset *s, struct mint_prompt_record *r,
  * it. */
 int mint_promptset_bad(struct mint_promptset *s, struct mint_err *err);
 uint64_t mint_promptset_skipped(const struct mint_promptset *s);
+uint64_t mint_promptset_excluded(const struct mint_promptset *s);
 void mint_promptset_close(struct mint_promptset *s);
 
 #endif

@@ -134,6 +134,7 @@ int mint_sample_generate(struct mint_sample_job *j, struct mint_err *err)
         rc = mint_sampler_run(sampler, &calls, err);
     }
     j->skipped = mint_promptset_skipped(run.set);
+    j->excluded = mint_promptset_excluded(run.set);
     mint_sampler_free(sampler);
     mint_promptset_close(run.set);
     mint_json_free(run.doc);

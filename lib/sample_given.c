@@ -145,6 +145,7 @@ int mint_sample_given(struct mint_sample_job *j, struct mint_err *err)
     if (rc == 0)
         rc = all_records(&run, err);
     j->skipped = mint_promptset_skipped(run.set);
+    j->excluded = mint_promptset_excluded(run.set);
     mint_replay_free(run.replay);
     mint_promptset_close(run.set);
     mint_buf_release(&run.line);

@@ -110,6 +110,7 @@ int mint_sample_dry_run(struct mint_sample_job *j, struct mint_err *err)
         }
     }
     j->skipped = mint_promptset_skipped(set);
+    j->excluded = mint_promptset_excluded(set);
     mint_buf_release(&b);
     mint_promptset_close(set);
     return rc;

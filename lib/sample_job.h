@@ -37,7 +37,7 @@ struct mint_sample_job {
 
     /* results */
     int64_t groups, sequences, tokens, prompt_tokens, stopped;
-    uint64_t skipped;
+    uint64_t skipped, excluded;
 };
 
 int mint_sample_generate(struct mint_sample_job *j, struct mint_err *err);

@@ -22,7 +22,7 @@ END
 }
 
 known='run|model|prompts|steps|start|seed|device|precision|threads|sample\.[a-z0-9-]+|score[0-9]*(\.[a-z0-9-]+)?'
-known="$known"'|(advantage|train|adapter|eval)\.[a-z0-9-]+'
+known="$known"'|dynamic\.(groups|max-waves)|(advantage|train|adapter|eval)\.[a-z0-9-]+'
 # Names that a run may change: they do not enter any byte of a step that is done.
 free='run|steps|threads|eval\.every'
 
@@ -69,9 +69,15 @@ configure() {
     seed=$(conf_get seed 0)
     every=$(conf_get eval.every 0)
     eval_prompts=$(conf_get eval.prompts '')
+    wanted=$(conf_get dynamic.groups 0)
+    max_waves=$(conf_get dynamic.max-waves 8)
     [ -n "$run_dir" ] || run_dir=$(conf_get run '')
     [ -n "$run_dir" ] || usage_error "name a run folder, or give the conf a line \`run = FOLDER\`"
     count steps "$steps" && count seed "$seed" && count eval.every "$every"
+    count dynamic.groups "$wanted" && count dynamic.max-waves "$max_waves"
+    [ "$max_waves" -gt 0 ] || die "$conf_file: dynamic.max-waves = 0 would never draw anything"
+    [ "$wanted" -gt 0 ] || [ -z "$(conf_get dynamic.max-waves '')" ] ||
+        die "$conf_file: dynamic.max-waves is for dynamic.groups, which is not there"
     [ -n "$model" ] || die "$conf_file: model is missing"
     [ -n "$prompts" ] || die "$conf_file: prompts is missing"
     { [ -f "$prompts" ] && [ -r "$prompts" ]; } || die "$conf_file: prompts = $prompts cannot be read"
@@ -98,8 +104,10 @@ span_schedule() {
     [ ! -e "$start/trainer_state.json" ] ||
         before=$(grep -o '"step": *[0-9]*' "$start/trainer_state.json" | head -n 1 | tr -dc 0-9)
     # the most datums that a step can have: 8 groups of 4 are what mint-sample draws by itself
+    groups=$wanted
+    [ "$groups" -gt 0 ] || groups=$(conf_number sample.groups-per-batch 8)
     total=$(awk -v steps="$steps" -v before="${before:-0}" -v batch="$(conf_get train.batch-size 0)" \
-        -v n="$(($(conf_number sample.groups-per-batch 8) * $(conf_number sample.group-size 4)))" \
+        -v n="$((groups * $(conf_number sample.group-size 4)))" \
         -v cuts="$(conf_get train.substeps 1)" -v epochs="$(conf_get train.epochs 1)" '
         function min(a, b) { return a < b ? a : b }
         BEGIN {
@@ -121,8 +129,9 @@ conf_number() {
 still_free() {
     printf %s "$free"
     there "$run_dir"/ckpt/* || printf %s '|train\..*|adapter\..*'
-    there "$run_dir"/step-*/datums.jsonl.zst || printf %s '|advantage\..*'
-    there "$run_dir"/step-*/scored*.zst "$run_dir"/eval/*-scored*.zst || printf %s '|score[0-9]*(\..*)?'
+    there "$run_dir"/step-*/datums.jsonl.zst "$run_dir"/step-*/wave-*/datums.jsonl.zst ||
+        printf %s '|advantage\..*|dynamic\..*'
+    there "$run_dir"/step-*/scored*.zst "$run_dir"/step-*/wave-*/scored*.zst "$run_dir"/eval/*-scored*.zst || printf %s '|score[0-9]*(\..*)?'
     there "$run_dir"/eval/*.zst || printf %s '|eval\..*'
 }
 
@@ -229,6 +238,73 @@ train() {
     run "$to" mint-train --model "$model" --to "$to" "$@" --metrics "$metrics" "$datums"
 }
 
+# draw PLACE SLICE OPTIONS...: rollouts of a slice of the prompts, scored, in the folder PLACE.
+draw() {
+    place=$1 slice=$2
+    shift 2
+    sample "$place/rollouts.jsonl.zst" "$prompts" "$policy" "$@" --step="$slice" --seed=$((seed + nth))
+    score "$place/scored.jsonl.zst" "$place/rollouts.jsonl.zst"
+}
+
+# advantages PLACE WORD...: $datums, in the folder PLACE; the words are files, after options.
+advantages() {
+    place=$1 datums=$1/datums.jsonl.zst
+    shift
+    eval "set -- $(conf_options advantage) \"\$@\""
+    measured "$place/datums.metrics" "$datums" mint-advantage "$@"
+}
+
+# Dynamic sampling (DAPO, section 3.2): slice after slice of the prompts, until enough groups have given Datums. What a
+# wave leaves is the Datums of all waves so far. No prompt comes twice in a step, though an epoch may end in it.
+waves() {
+    next=$(next_slice) wave=0 tried='' so_far=''
+    while :; do
+        wave=$((wave + 1))
+        place=$dir/wave-$(printf %02d "$wave")
+        folder "$place"
+        eval "set -- $(conf_options sample) --once $tried"
+        draw "$place" "$next" "$@"
+        next=$((next + 1))
+        tried="$tried $(quoted --exclude "$place/rollouts.jsonl.zst")"
+        so_far="$so_far $(quoted "$place/scored.jsonl.zst")"
+        eval "advantages \"\$place\" --max-groups=\"\$wanted\" $so_far"
+        enough && break
+    done
+    [ -n "$dry_run" ] || echo "$next" >"$dir/next-slice.tmp"
+    [ -n "$dry_run" ] || mv "$dir/next-slice.tmp" "$dir/next-slice"
+}
+
+# The first slice that the steps before have left.
+next_slice() {
+    before=$run_dir/step-$(printf %04d $((nth - 1)))/next-slice
+    if [ "$nth" -eq 1 ]; then
+        echo 0
+    elif [ -e "$before" ]; then
+        cat "$before"
+    elif [ -n "$dry_run" ]; then
+        echo $((nth - 1))
+    else
+        die "$before is gone: without it nobody knows which prompts were used"
+    fi
+}
+
+# Says, where it ends the waves, why there are fewer groups than were wanted.
+enough() {
+    if [ -n "$dry_run" ]; then
+        printf '# and further waves, %s at most in all, until %s groups give datums\n' "$max_waves" "$wanted"
+        return 0
+    fi
+    kept=$(sed -n 's/.*"advantage\/groups_kept": *\([0-9]*\).*/\1/p' "$place/datums.metrics")
+    [ "${kept:-0}" -lt "$wanted" ] || return 0
+    if [ "$wave" -ge "$max_waves" ]; then
+        say "step $nth: ${kept:-0} of $wanted groups gave datums in $wave waves, the most that dynamic.max-waves allows"
+    elif is_empty "$place/rollouts.jsonl.zst"; then
+        say "step $nth: ${kept:-0} of $wanted groups gave datums, and every prompt was tried"
+    else
+        return 1
+    fi
+}
+
 # True if there is nothing to train on: every group of the step was flat.
 is_empty() {
     [ -z "$dry_run" ] && [ "$(zstd -dcq <"$1" | head -c 1 | wc -c)" -eq 0 ]
@@ -244,18 +320,20 @@ step() {
         return 0
     fi
     folder "$dir"
-    eval "set -- $(conf_options sample)"
-    sample "$dir/rollouts.jsonl.zst" "$prompts" "$policy" "$@" --step=$((nth - 1)) --seed=$((seed + nth))
-    score "$dir/scored.jsonl.zst" "$dir/rollouts.jsonl.zst"
-    eval "set -- $(conf_options advantage)"
-    measured "$dir/datums.metrics" "$dir/datums.jsonl.zst" mint-advantage "$@" "$dir/scored.jsonl.zst"
-    if is_empty "$dir/datums.jsonl.zst"; then
+    if [ "$wanted" -gt 0 ]; then
+        waves
+    else
+        eval "set -- $(conf_options sample)"
+        draw "$dir" $((nth - 1)) "$@"
+        advantages "$dir" "$dir/scored.jsonl.zst"
+    fi
+    if is_empty "$datums"; then
         say "step $nth: no datums, every group was flat; the policy stays ${policy:-the base}"
         echo "no datums: every group was flat; the policy stays ${policy:-the base}" >"$dir/skipped.tmp"
         mv "$dir/skipped.tmp" "$dir/skipped"
         return 0
     fi
-    train "$ckpt" "$policy" "$dir/datums.jsonl.zst"
+    train "$ckpt" "$policy" "$datums"
     policy=$ckpt
     gather_metrics
 }
@@ -263,7 +341,7 @@ step() {
 # metrics.jsonl is a digest of the steps' own files and can be made again at any time.
 gather_metrics() {
     [ -z "$dry_run" ] || return 0
-    for file in "$run_dir"/step-*/*.metrics "$run_dir"/eval/*.metrics; do
+    for file in "$run_dir"/step-*/*.metrics "$run_dir"/step-*/wave-*/*.metrics "$run_dir"/eval/*.metrics; do
         [ ! -e "$file" ] || awk -v stage="${file#"$run_dir"/}" '
             BEGIN { sub(/\.metrics$/, "", stage) }
             { sub(/^\{/, "{\"stage\":\"" stage "\","); print }' "$file"

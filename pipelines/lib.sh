@@ -203,7 +203,7 @@ lock_run() {
 keep_conf() {
     kept=$1/conf
     begun=
-    for file in "$1"/step-*/*.zst "$1"/eval/*.zst "$1"/ckpt/*; do
+    for file in "$1"/step-*/*.zst "$1"/step-*/*/*.zst "$1"/eval/*.zst "$1"/ckpt/*; do
         [ ! -e "$file" ] || begun=1
     done
     [ -z "$begun" ] || same_conf "$1" "$2"

@@ -26,7 +26,7 @@ struct opts {
     bool keep_flat, sft, drop_truncated, mask_truncated;
     double min_reward, overlong_factor, eps, clip;
     double kl_coef, kl_discount, teacher_coef;
-    int64_t overlong_buffer, max_tokens, max_staleness, step, ddof;
+    int64_t overlong_buffer, max_tokens, max_staleness, step, ddof, max_groups;
     struct mint_strs scores;
     const char *length_norm;
 };
@@ -88,6 +88,8 @@ static const struct mint_opt table[] = {
     MINT_O_INT(0, "max-staleness", "K", struct opts, max_staleness, 0, 1e9,
                "drop groups sampled more than K steps before --step"),
     MINT_O_INT(0, "step", "S", struct opts, step, 0, 1e15, "the present step"),
+    MINT_O_INT(0, "max-groups", "N", struct opts, max_groups, 1, 1e15,
+               "stop at N groups that give Datums; count the rest"),
     MINT_O_HEAD("Overlong penalty"),
     MINT_O_INT(0, "overlong-buffer", "N", struct opts, overlong_buffer, 1, 1e9,
                "lower the reward over the last N tokens before the limit"),
@@ -234,6 +236,7 @@ static int settle(const struct opts *o, struct mint_arena *arena, struct mint_ad
         .max_tokens = mint_cli_given("max-tokens") ? o->max_tokens : 0,
         .max_staleness = mint_cli_given("max-staleness") ? o->max_staleness : -1,
         .step = o->step,
+        .max_groups = mint_cli_given("max-groups") ? (uint64_t)o->max_groups : 0,
         .kl_coef = o->kl_coef,
         .teacher_coef = o->teacher_coef,
     };
@@ -438,6 +441,7 @@ static int write_metrics(const struct job *j, const struct opts *o, double secon
     mint_metrics_double(&m, "env/ac_tokens_mean", share(s->tokens, s->sequences));
     mint_metrics_double(&m, "env/stop_length_frac", share(s->length_stops, s->sequences));
     mint_metrics_int(&m, "advantage/groups", (int64_t)s->groups);
+    mint_metrics_int(&m, "advantage/groups_kept", (int64_t)s->groups_kept);
     mint_metrics_int(&m, "advantage/sequences", (int64_t)s->sequences);
     mint_metrics_int(&m, "advantage/datums", (int64_t)s->fate[MINT_ADV_KEPT]);
     mint_metrics_int(&m, "advantage/datum_tokens", (int64_t)s->datum_tokens);
@@ -514,6 +518,7 @@ int main(int argc, char **argv)
         .max_tokens = -1,
         .max_staleness = -1,
         .step = -1,
+        .max_groups = -1,
         .min_reward = -HUGE_VAL,
         .eps = -1,
         .ddof = -1,

@@ -20,8 +20,8 @@ struct options {
     int64_t group_size, max_tokens, top_k, seed, slots, micro_tokens, step, groups_per_batch;
     int64_t shuffle_seed, kv_memory;
     double temperature, top_p;
-    struct mint_strs stop, stop_token;
-    bool ignore_eos, chat, allow_special, replay, no_logprobs, append_eos, dry_run;
+    struct mint_strs stop, stop_token, exclude;
+    bool ignore_eos, chat, allow_special, once, replay, no_logprobs, append_eos, dry_run;
     const char *system, *template, *shard, *given, *as;
     int think, logprobs;
 };
@@ -59,6 +59,9 @@ static const struct mint_opt option_table[] = {
     MINT_O_INT(0, "shuffle-seed", "N", O, shuffle_seed, 0, 9007199254740992.0,
                "shuffle the prompts, each epoch anew"),
     MINT_O_STR(0, "shard", "I/N", O, shard, "only part I (from 0) of N"),
+    MINT_O_LIST(0, "exclude", "FILE", O, exclude,
+                "leave out prompts whose id is in these rollouts (repeatable)"),
+    MINT_O_FLAG(0, "once", O, once, "leave out prompts whose id came before, in this run"),
     MINT_O_HEAD("Other sources of responses"),
     MINT_O_STR(0, "given", "FIELD", O, given, "take responses from this field instead of sampling"),
     MINT_O_FLAG(0, "append-eos", O, append_eos, "end a given response with the end token"),
@@ -135,9 +138,9 @@ static int check_idle(const struct options *o, struct mint_err *err)
     static const char *const drawing[] = {"group-size", "max-tokens", "temperature", "top-p",
                                           "top-k",      "stop",       "stop-token",  "ignore-eos",
                                           "seed",       "logprobs",   "batch",       "kv-memory"};
-    static const char *const prompting[] = {"chat",     "system",           "think",
-                                            "template", "allow-special",    "step",
-                                            "shard",    "groups-per-batch", "shuffle-seed"};
+    static const char *const prompting[] = {"chat",          "system",  "think", "template",
+                                            "allow-special", "step",    "shard", "groups-per-batch",
+                                            "shuffle-seed",  "exclude", "once"};
     const struct mint_idle rules[] = {
         {"as", "--replay", !o->replay},
         {"append-eos", "--given", !o->given},
@@ -162,6 +165,9 @@ static int check_idle(const struct options *o, struct mint_err *err)
 
 static int check_strings(const struct options *o, struct mint_err *err)
 {
+    for (size_t i = 0; i < o->exclude.n; i++)
+        if (strcmp(o->exclude.v[i], "-") == 0)
+            return mint_usage(err, "--exclude takes a file, not standard input");
     for (size_t i = 0; i < o->stop.n; i++)
         if (!o->stop.v[i][0])
             return mint_usage(err, "--stop is empty: it would end every response at once");
@@ -317,6 +323,9 @@ static int fill_job(struct mint_sample_job *j, struct session *s, const struct o
         .shuffle = mint_cli_given("shuffle-seed"),
         .shuffle_seed = (uint64_t)o->shuffle_seed,
         .on_skip = mint_warn_skipped,
+        .exclude = o->exclude.v,
+        .nexclude = o->exclude.n,
+        .once = o->once,
     };
     if (o->shard && parse_shard(o->shard, &j->prompts.shard, &j->prompts.shards, err) < 0)
         return -1;
@@ -386,6 +395,7 @@ static int write_metrics(const struct options *o, const struct mint_sample_job *
     mint_metrics_double(&m, "env/stop_length_frac",
                         n > 0 ? (double)(j->sequences - j->stopped) / n : 0);
     mint_metrics_int(&m, "skipped", (int64_t)j->skipped);
+    mint_metrics_int(&m, "excluded", (int64_t)j->excluded);
     mint_metrics_double(&m, "perf/tokens_per_s", rate(j->tokens, seconds));
     if (!o->given && !o->replay) {
         mint_metrics_double(&m, "perf/prompt_tokens_per_s", rate(t->prompt_tokens, t->prompt));
@@ -447,6 +457,8 @@ static int finish(const struct options *o, const struct session *s, struct mint_
     }
     if (mint_out_commit(out, err) < 0)
         return -1;
+    if (j->excluded)
+        mint_note("%lld prompts were left out: they were drawn before", (long long)j->excluded);
     if (o->dry_run)
         return say_plan(o, s, j);
     mint_verbose(1, "%lld groups, %lld sequences, %lld tokens in %.2f s (%.0f tokens/s)",
