@@ -441,3 +441,18 @@ END
     mint-advantage -q big.jsonl -o d.zst
     [ "$(zstd -dcq d.zst | head -n 1 | tail -c 200 | grep -o '"shape":\[4000000\]' | head -n 1)" = '"shape":[4000000]' ]
 }
+
+@test "--max-groups stops at so many groups with Datums, and counts the others" {
+    { group a 1 1 0; group b 1 1 1; group c 1 0 1; group d 1 0 1; group e 1 1 1; } >r.jsonl
+    run_tool mint-advantage --max-groups 2 --metrics m.jsonl r.jsonl -o d.zst
+    expect 0
+    has "$stderr" '5 groups (2 mixed, 1 flat good, 0 flat bad), 10 sequences -> 4 datums; dropped: 2 flat, 4 surplus'
+    [ "$(zstd -dcq d.zst | jq -r .meta.group | sort -u | paste -sd,)" = a,c ]
+    [ "$(jq '."advantage/groups_kept"' m.jsonl)" -eq 2 ]
+    # the rule of a batch sees only what is kept
+    head -n 3 r.jsonl | mint-advantage -q --norm reinforce++ -o three.zst
+    mint-advantage -q --norm reinforce++ --max-groups 3 r.jsonl -o whole.zst
+    cmp three.zst whole.zst
+    run_tool mint-advantage --max-groups 0 r.jsonl
+    expect_error 2 'max-groups'
+}

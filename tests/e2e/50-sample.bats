@@ -313,3 +313,30 @@ END
     has "$stderr" "File too large"
     [ -z "$(ls -d out* 2>/dev/null)" ]
 }
+
+@test "--exclude leaves out the prompts of other rollouts, --once those that came before" {
+    sample -n 1 --step 0 --groups-per-batch 3 prompts.jsonl >first.jsonl
+    run_tool sample -n 1 --exclude first.jsonl prompts.jsonl -o rest.jsonl
+    expect 0
+    has "$stderr" '3 prompts were left out: they were drawn before'
+    [ "$(jq -r .id rest.jsonl | paste -sd,)" = p4,p5,p6,p7 ]
+    # the second epoch begins in this slice; what is drawn in both are the records that either draws alone
+    run_tool sample -n 1 --step 1 --groups-per-batch 5 --metrics m.jsonl prompts.jsonl -o wide.jsonl
+    expect 0
+    [ "$(jq -r .id wide.jsonl | paste -sd,)" = p6,p7,p1,p2,p3 ]
+    run_tool sample -n 1 --step 0 --groups-per-batch 9 --once --metrics m.jsonl prompts.jsonl -o once.jsonl
+    expect 0
+    [ "$(jq -r .id once.jsonl | paste -sd,)" = p1,p2,p3,p4,p5,p6,p7 ]
+    [ "$(jq -s '.[-1].excluded' m.jsonl)" -eq 2 ]
+    cat first.jsonl rest.jsonl | cmp - once.jsonl
+    # records without an id have their line's
+    printf '{"prompt":"a"}\n{"prompt":"b"}\n' >bare.jsonl
+    sample -n 1 --step 0 --groups-per-batch 1 bare.jsonl >one.jsonl
+    [ "$(sample -q -n 1 --exclude one.jsonl --exclude one.jsonl bare.jsonl | jq -r .id)" = line:2 ]
+    run_tool sample --exclude - prompts.jsonl
+    expect_error 2 '--exclude takes a file, not standard input'
+    run_tool sample --exclude nowhere.jsonl prompts.jsonl
+    expect_error 1 'nowhere.jsonl'
+    run_tool sample --replay --once first.jsonl
+    expect_error 2 '--once is for prompts'
+}

@@ -461,3 +461,70 @@ END
     [ "$(wc -l <out.4)" -eq 2 ]
     [ -e run/ckpt/2 ] && [ -e trained/config.json ]
 }
+
+dynamic_conf() {
+    conf 3 | grep -v '^sample.stop\|^score'
+    printf '%s\n' 'dynamic.groups = 3' 'dynamic.max-waves = 3' 'sample.shuffle-seed = 1' 'score = regex' \
+        'score.pattern = [a-c]'
+}
+
+ids() {
+    zstd -dcq "$1/rollouts.jsonl.zst" | jq -r .id
+}
+
+kept() {
+    zstd -dcq "$1/datums.jsonl.zst" | jq -r .meta.group | sort -u | wc -l
+}
+
+@test "dynamic sampling draws waves until enough groups are mixed, or the waves are used up" {
+    dynamic_conf >dynamic.conf
+    run_tool grpo dynamic.conf
+    expect 0
+    local step slice=0 waves
+    for step in run/step-000[123]; do
+        waves=$(find "$step" -name 'wave-*' | wc -l)
+        slice=$((slice + waves))
+        [ "$(cat "$step/next-slice")" -eq $slice ]
+        # no prompt twice, and no wave after the one that was enough
+        [ -z "$(for wave in "$step"/wave-*; do ids "$wave"; done | sort | uniq -d)" ]
+        [ "$waves" -eq 1 ] || [ "$(kept "$step/wave-0$((waves - 1))")" -lt 3 ]
+        [ "$(kept "$step/wave-0$waves")" -eq 3 ] || [ "$waves" -eq 3 ]
+    done
+    # this run has both kinds of steps, and one with an epoch's end in it
+    has "$stderr" 'of 3 groups gave datums in 3 waves, the most that dynamic.max-waves allows'
+    [ $slice -lt 9 ]
+    [ $((slice * 2)) -gt 8 ]
+}
+
+@test "a dynamic run that is killed in a wave, and one that was not, end with the same bytes" {
+    dynamic_conf >dynamic.conf
+    grpo -q dynamic.conf whole
+    local tool
+    for tool in sample score advantage train; do
+        mkdir -p fake
+        printf '#!/bin/sh\nn=$(cat n 2>/dev/null || echo 0)\necho $((n + 1)) >n\n[ $n -lt 2 ] || kill -9 $PPID\nexec %s "$@"\n' \
+            "$MINT_BIN/mint-$tool" >"fake/mint-$tool"
+        chmod +x "fake/mint-$tool"
+        for other in sample score advantage train; do
+            [ $other = $tool ] || ln -sf "$MINT_BIN/mint-$other" "fake/mint-$other"
+        done
+        rm -rf n run
+        MINT_BIN=$PWD/fake run_tool grpo -q dynamic.conf
+        [ "$status" -ne 0 ]
+        sleep 0.2
+        run_tool grpo -q dynamic.conf
+        expect 0
+        diff <(state whole) <(state run) || fail "killed in mint-$tool: other bytes"
+        rm -rf fake
+    done
+}
+
+@test "wrong words about dynamic sampling are refused before anything is drawn" {
+    dynamic_conf | sed 's/^dynamic.max-waves.*/dynamic.max-waves = 0/' >bad.conf
+    run_tool grpo bad.conf
+    expect_error 1 'dynamic.max-waves = 0 would never draw anything'
+    dynamic_conf | grep -v dynamic.groups >bad.conf
+    run_tool grpo bad.conf
+    expect_error 1 'dynamic.max-waves is for dynamic.groups, which is not there'
+    [ ! -e run ]
+}
