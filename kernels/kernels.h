@@ -65,6 +65,9 @@ struct mint_k_product {
     enum mint_k_tile tile;
 };
 void mint_k_product(const struct mint_k_product *p, bool f32, cudaStream_t stream);
+/* counts[t]: how many words of a[t, 0..N) and b[t, 0..N) differ; how many of b are not 0. */
+void mint_k_differ(uint32_t (*counts)[2], const float *a, int64_t lda, const float *b, int64_t ldb,
+                   int64_t T, int64_t N, cudaStream_t stream);
 
 /* ---- norm.cu */
 

@@ -267,3 +267,32 @@ extern "C" void mint_k_product(const struct mint_k_product *p, bool f32, cudaStr
             f32 ? launch_f32<false, false>(&q, stream) : launch_bf16<false, false>(&q, stream);
     }
 }
+
+/* ---- comparing. A block a row. */
+
+constexpr int DIFFER = 256;
+
+__global__ void __launch_bounds__(DIFFER)
+    differ(uint32_t (*counts)[2], const float *a, int64_t lda, const float *b, int64_t ldb, int N)
+{
+    SHARED(float, red, [2][32]);
+    const float *x = a + blockIdx.x * lda, *y = b + blockIdx.x * ldb;
+    int other = 0, full = 0;
+    for (int i = threadIdx.x; i < N; i += DIFFER) {
+        other += __float_as_uint(x[i]) != __float_as_uint(y[i]);
+        full += y[i] != 0;
+    }
+    float others = block_sum<DIFFER>((float)other, red[0]); /* exact up to 2^24 */
+    float fulls = block_sum<DIFFER>((float)full, red[1]);
+    if (threadIdx.x == 0) {
+        counts[blockIdx.x][0] = (uint32_t)others;
+        counts[blockIdx.x][1] = (uint32_t)fulls;
+    }
+}
+
+extern "C" void mint_k_differ(uint32_t (*counts)[2], const float *a, int64_t lda, const float *b,
+                              int64_t ldb, int64_t T, int64_t N, cudaStream_t stream)
+{
+    if (T > 0)
+        LAUNCH(differ, (unsigned)T, DIFFER, 0, stream, counts, a, lda, b, ldb, (int)N);
+}

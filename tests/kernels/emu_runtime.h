@@ -107,6 +107,14 @@ static inline cudaError_t cudaMemcpyAsync(void *d, const void *s, size_t n, cuda
     memcpy(d, s, n);
     return cudaSuccess;
 }
+static inline cudaError_t cudaMemcpy2DAsync(void *d, size_t ldd, const void *s, size_t lds,
+                                            size_t width, size_t height, cudaMemcpyKind,
+                                            cudaStream_t = nullptr)
+{
+    for (size_t i = 0; i < height; i++)
+        memcpy((char *)d + i * ldd, (const char *)s + i * lds, width);
+    return cudaSuccess;
+}
 static inline cudaError_t cudaMemset(void *d, int v, size_t n)
 {
     memset(d, v, n);
