@@ -20,6 +20,10 @@ namespace
 
 constexpr int THREADS = 128, HALF_MAX = MINT_K_ATTENTION_DIM_MAX / 2;
 
+struct alignas(16) Turn {
+    float cosine[HALF_MAX], sine[HALF_MAX];
+};
+
 template <class A> struct Args {
     A *q, *k, *v;
     int64_t page_stride, head_stride;
@@ -77,7 +81,7 @@ template <bool VEC, class A> DEVICE void give(A *p, int lane, int n, vec4 x)
 /* Head h of token t, rotated if it is a query or a key. All lanes of the warp come here; ok false:
  * this one has no head and writes nothing. */
 template <class A, int LANES, bool VEC>
-DEVICE void turn(const Args<A> &p, const float *cosine, const float *sine, int h, bool ok)
+DEVICE void turn(const Args<A> &p, const Turn &by, int h, bool ok)
 {
     int lane = threadIdx.x % LANES, half = p.half, heads = p.heads + 2 * p.kv_heads;
     bool rotated = h < p.heads + p.kv_heads;
@@ -93,7 +97,7 @@ DEVICE void turn(const Args<A> &p, const float *cosine, const float *sine, int h
         }
     }
     if (rotated) {
-        vec4 c = take<VEC>(cosine, lane, half), s = take<VEC>(sine, lane, half);
+        vec4 c = take<VEC>(by.cosine, lane, half), s = take<VEC>(by.sine, lane, half);
         for (int j = 0; j < 4; j++) {
             float x1 = a.v[j], x2 = b.v[j];
             a.v[j] = x1 * c.v[j] - x2 * s.v[j];
@@ -109,15 +113,14 @@ DEVICE void turn(const Args<A> &p, const float *cosine, const float *sine, int h
 
 template <class A, int LANES, bool VEC> __global__ void __launch_bounds__(THREADS) k_qkv(Args<A> p)
 {
-    SHARED(float, cosine, [HALF_MAX]);
-    SHARED(float, sine, [HALF_MAX]);
+    SHARED(Turn, by, [1]);
     int heads = p.heads + 2 * p.kv_heads;
     for (int i = threadIdx.x; i < p.half; i += THREADS)
-        sincos_((float)p.pos[blockIdx.x] * p.inv_freq[i], &cosine[i], &sine[i]);
+        sincos_((float)p.pos[blockIdx.x] * p.inv_freq[i], &by->cosine[i], &by->sine[i]);
     __syncthreads();
     for (int h0 = 0; h0 < heads; h0 += THREADS / LANES) {
         int h = h0 + (int)threadIdx.x / LANES;
-        turn<A, LANES, VEC>(p, cosine, sine, min(h, heads - 1), h < heads);
+        turn<A, LANES, VEC>(p, *by, min(h, heads - 1), h < heads);
     }
 }
 
