@@ -112,10 +112,11 @@ static int lengths(const struct mint_adv_opts *o, const struct mint_reader *r,
         size_t n = g->seqs[i].n;
         if (o->overlong_buffer > 0)
             out[i].penalty = mint_overlong_penalty(n, max, o->overlong_buffer, o->overlong_factor);
-        out[i].divisor = by_limit                         ? (double)max
-                         : o->length == MINT_LEN_SEQUENCE ? (double)n
-                         : o->length == MINT_LEN_CONST    ? o->length_const
-                                                          : 1;
+        out[i].divisor = by_limit ? (double)max
+                         : o->length == MINT_LEN_SEQUENCE
+                             ? (double)mint_sequence_sampled(&g->seqs[i])
+                         : o->length == MINT_LEN_CONST ? o->length_const
+                                                       : 1;
     }
     return 0;
 }
@@ -139,7 +140,7 @@ static int own_fate(const struct mint_adv_opts *o, const struct mint_reader *r,
         *fate = MINT_ADV_MASKED;
     else if (o->has_min_reward && s->reward < o->min_reward)
         *fate = MINT_ADV_LOW;
-    else if (s->n == 0)
+    else if (mint_sequence_sampled(s) == 0)
         *fate = MINT_ADV_EMPTY;
     if (o->sft || *fate != MINT_ADV_KEPT || s->logprobs_raw.p)
         return 0;
@@ -163,7 +164,7 @@ static void count_sequences(const struct mint_group *g, const struct mint_adv_se
         s->tokens += q->n;
         s->length_stops += !q->stop;
         if (out[i].fate == MINT_ADV_KEPT)
-            s->datum_tokens += q->n;
+            s->datum_tokens += mint_sequence_sampled(q);
         if (left_out || !q->has_reward)
             continue;
         s->rewards++;
@@ -379,7 +380,7 @@ int mint_advantage_group(const struct mint_adv_opts *o, struct mint_adv_batch *b
     stats.stale_groups += stale;
     count_sequences(g, out, stale || surplus, &stats);
     for (size_t i = 0; i < g->nseqs && !batch->known; i++)
-        batch->tokens += out[i].fate == MINT_ADV_KEPT ? g->seqs[i].n : 0;
+        batch->tokens += out[i].fate == MINT_ADV_KEPT ? mint_sequence_sampled(&g->seqs[i]) : 0;
     *s = stats;
     return 0;
 }

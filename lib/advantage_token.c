@@ -11,6 +11,8 @@
  * batch; GDPO has scaled before, by the deviation over sequences: A / (sqrt(V) + eps). Their mean
  * is 0 but for rounding, which must not move what is exactly 0. Then the clip.
  *
+ * Tokens of observations are in no mean, and their advantage is 0.
+ *
  * In the first pass only moments are collected: in double, by Welford's update, in which equal
  * values have a deviation of exactly 0.
  */
@@ -71,49 +73,57 @@ static const float *logprobs(struct mint_reader *r, const struct mint_sequence *
 }
 
 /* A += the KL term, from q and f. */
-static void add_kl(const struct mint_adv_opts *o, struct mint_adv_batch *batch, const float *q,
-                   const float *f, size_t n, double *a)
+static void add_kl(const struct mint_adv_opts *o, struct mint_adv_batch *batch,
+                   const struct mint_sequence *s, const float *q, const float *f, double *a)
 {
     double centre = o->kl_centre ? batch->kl.mean : 0, ahead = 0;
-    for (size_t i = n; i-- > 0;) {
-        ahead = o->kl_coef * (centre - ((double)q[i] - (double)f[i])) + o->kl_discount * ahead;
+    for (size_t i = s->n; i-- > 0;) {
+        ahead *= o->kl_discount;
+        if (!mint_sequence_observed(s, i))
+            ahead += o->kl_coef * (centre - ((double)q[i] - (double)f[i]));
         a[i] += ahead;
     }
 }
 
-static void note_gap(struct mint_adv_moments *m, const float *q, const float *f, size_t n)
+static void note_gap(struct mint_adv_moments *m, const struct mint_sequence *s, const float *q,
+                     const float *f)
 {
-    for (size_t i = 0; i < n; i++)
-        mint_adv_moments_add(m, (double)q[i] - (double)f[i], 1);
+    for (size_t i = 0; i < s->n; i++) {
+        if (!mint_sequence_observed(s, i))
+            mint_adv_moments_add(m, (double)q[i] - (double)f[i], 1);
+    }
 }
 
-/* Fills seq->tokens if a term makes the tokens differ. */
+/* Fills seq->tokens if a term, or an observation among them, makes the tokens differ. */
 static int add_terms(const struct mint_adv_opts *o, struct mint_adv_batch *batch,
                      struct mint_reader *r, const struct mint_sequence *s, struct mint_adv_seq *seq,
                      struct mint_err *err)
 {
-    if (o->kl_coef == 0 && o->teacher_coef == 0)
+    bool terms = o->kl_coef != 0 || o->teacher_coef != 0;
+    if (!terms && !s->observed)
         return 0;
-    const float *q = logprobs(r, s, "logprobs", err);
-    if (!q)
-        return -1;
     double *a = seq->tokens = mint_arena_alloc(&r->arena, s->n * sizeof(*a));
     for (size_t i = 0; i < s->n; i++)
         a[i] = seq->advantage;
+    if (!terms)
+        return 0;
+    const float *q = s->observed ? s->logprobs : logprobs(r, s, "logprobs", err);
+    if (!q)
+        return -1;
     if (o->kl_coef != 0) {
         const float *f = logprobs(r, s, "ref_logprobs", err);
         if (!f)
             return -1;
         if (!batch->known)
-            note_gap(&batch->kl, q, f, s->n);
-        add_kl(o, batch, q, f, s->n, a);
+            note_gap(&batch->kl, s, q, f);
+        add_kl(o, batch, s, q, f, a);
     }
     if (o->teacher_coef != 0) {
         const float *t = logprobs(r, s, "teacher_logprobs", err);
         if (!t)
             return -1;
         if (!batch->known)
-            note_gap(&batch->teacher, q, t, s->n);
+            note_gap(&batch->teacher, s, q, t);
         for (size_t i = 0; i < s->n; i++)
             a[i] -= o->teacher_coef * ((double)q[i] - (double)t[i]);
     }
@@ -148,26 +158,38 @@ static void whiten(const struct mint_adv_opts *o, const struct mint_adv_batch *b
         seq->tokens[i] = (seq->tokens[i] - m->mean) * by;
 }
 
+static void note_values(struct mint_adv_moments *m, const struct mint_sequence *q,
+                        const struct mint_adv_seq *seq)
+{
+    if (!seq->tokens)
+        mint_adv_moments_add(m, seq->advantage, (double)q->n);
+    for (size_t i = 0; seq->tokens && i < q->n; i++) {
+        if (!mint_sequence_observed(q, i))
+            mint_adv_moments_add(m, seq->tokens[i], 1);
+    }
+}
+
 static bool fits(const struct mint_adv_seq *seq, double v)
 {
     return isfinite((float)(v / seq->divisor));
 }
 
 /* Clips; false if an advantage cannot be written as a float32. */
-static bool finish(const struct mint_adv_opts *o, struct mint_adv_seq *seq, size_t n,
-                   struct mint_adv_stats *s)
+static bool finish(const struct mint_adv_opts *o, struct mint_adv_seq *seq,
+                   const struct mint_sequence *q, struct mint_adv_stats *s)
 {
     if (!seq->tokens) {
-        seq->advantage = clip(o, seq->advantage, n, s);
+        seq->advantage = clip(o, seq->advantage, q->n, s);
         return fits(seq, seq->advantage);
     }
     double sum = 0;
     bool finite = true;
-    for (size_t i = 0; i < n; i++) {
-        sum += seq->tokens[i] = clip(o, seq->tokens[i], 1, s);
+    for (size_t i = 0; i < q->n; i++) {
+        bool observed = mint_sequence_observed(q, i);
+        sum += seq->tokens[i] = observed ? 0 : clip(o, seq->tokens[i], 1, s);
         finite &= fits(seq, seq->tokens[i]);
     }
-    seq->advantage = sum / (double)n;
+    seq->advantage = sum / (double)mint_sequence_sampled(q);
     return finite;
 }
 
@@ -177,22 +199,19 @@ int mint_advantage_tokens(const struct mint_adv_opts *o, struct mint_adv_batch *
 {
     for (size_t k = 0; k < g->nseqs; k++) {
         struct mint_adv_seq *seq = &out[k];
-        size_t n = g->seqs[k].n;
+        const struct mint_sequence *q = &g->seqs[k];
         if (seq->fate != MINT_ADV_KEPT)
             continue;
         if (o->norm == MINT_ADV_GDPO && batch->known)
             seq->advantage *= inverse(sqrt(mint_adv_moments_var(&batch->values, o->ddof)) + o->eps);
-        if (add_terms(o, batch, r, &g->seqs[k], seq, err) < 0)
+        if (add_terms(o, batch, r, q, seq, err) < 0)
             return -1;
         if (whitens_tokens(o) && batch->known) {
-            whiten(o, batch, seq, n);
+            whiten(o, batch, seq, q->n);
         } else if (whitens_tokens(o)) {
-            for (size_t i = 0; seq->tokens && i < n; i++)
-                mint_adv_moments_add(&batch->values, seq->tokens[i], 1);
-            if (!seq->tokens)
-                mint_adv_moments_add(&batch->values, seq->advantage, (double)n);
+            note_values(&batch->values, q, seq);
         }
-        if (!finish(o, seq, n, s))
+        if (!finish(o, seq, q, s))
             return mint_fail(err, MINT_ESCHEMA,
                              "sequences[%zu]: its advantage is not finite as a float32: rewards "
                              "or coefficients are too large",

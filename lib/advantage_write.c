@@ -93,6 +93,24 @@ static void put_values_tensor(struct mint_buf *b, const char *key, size_t p, con
     put_tail(b, "float32", p + n);
 }
 
+/* A float tensor of p zeros, then v (NULL: one) where a token was sampled and 0 where it was
+ * observed. */
+static void put_sampled_tensor(struct mint_buf *b, const char *key, size_t p,
+                               const struct mint_sequence *s, const float *v, float one)
+{
+    mint_buf_adds(b, key);
+    put_run(b, "0", 1, p);
+    mint_buf_reserve(b, s->n * MINT_NUM_MAX);
+    for (size_t i = 0; i < s->n; i++) {
+        float f = mint_sequence_observed(s, i) ? 0 : v ? v[i] : one;
+        b->len += (size_t)mint_num_print_float(b->data + b->len, f == 0 ? 0 : f);
+        b->data[b->len++] = ',';
+    }
+    b->data[b->len] = '\0';
+    close_array(b);
+    put_tail(b, "float32", p + s->n);
+}
+
 static void put_raw_tensor(struct mint_adv_writer *w, struct mint_buf *b, const char *key, size_t p,
                            struct mint_raw raw, size_t n)
 {
@@ -223,6 +241,15 @@ static void put_advantages(struct mint_buf *b, const struct mint_adv_seq *a, siz
         put_run_tensor(b, key, p, (float)(a->advantage / by), n);
 }
 
+static void put_weights(struct mint_buf *b, size_t p, const struct mint_sequence *s, float one)
+{
+    static const char key[] = ",\"weights\":{\"data\":[";
+    if (s->observed)
+        put_sampled_tensor(b, key, p, s, NULL, one);
+    else
+        put_run_tensor(b, key, p, one, s->n);
+}
+
 void mint_advantage_write(struct mint_adv_writer *w, const struct mint_adv_opts *o,
                           const struct mint_adv_batch *batch, const struct mint_reader *r,
                           const struct mint_group *g, const struct mint_adv_seq *seqs,
@@ -238,9 +265,11 @@ void mint_advantage_write(struct mint_adv_writer *w, const struct mint_adv_opts 
             continue;
         double by = o->length == MINT_LEN_BATCH ? (double)batch->tokens : seqs[i].divisor;
         put_tokens(w, b, s, p + s->n);
-        put_run_tensor(b, ",\"weights\":{\"data\":[", p, o->sft ? (float)(1 / by) : 1.0f, s->n);
+        put_weights(b, p, s, o->sft ? (float)(1 / by) : 1.0f);
         if (!o->sft) {
-            if (s->logprobs_raw.p)
+            if (s->observed)
+                put_sampled_tensor(b, ",\"logprobs\":{\"data\":[", p, s, s->logprobs, 0);
+            else if (s->logprobs_raw.p)
                 put_raw_tensor(w, b, ",\"logprobs\":{\"data\":[", p, s->logprobs_raw, s->n);
             else
                 put_run_tensor(b, ",\"logprobs\":{\"data\":[", p, 0, s->n);

@@ -12,6 +12,8 @@
 #ifndef MINT_RECORD_H
 #define MINT_RECORD_H
 
+#include <math.h>
+
 #include "base.h"
 #include "buf.h"
 #include "err.h"
@@ -68,7 +70,9 @@ struct mint_sequence {
     mint_json_val val;     /* the object itself */
     const int32_t *tokens; /* NULL after mint_group_scan, or when the record has none */
     size_t n;
-    const float *logprobs;     /* n values; NULL when the record has null or none, and after scan */
+    const float *logprobs;     /* n values; NULL when the record has null or none, and after scan of
+                                  a sequence without observations */
+    size_t observed;           /* tokens of observations: those whose logprob is null, here NaN */
     const float *ref_logprobs; /* like logprobs: those of a reference policy, beside */
     struct mint_raw tokens_raw, logprobs_raw, ref_raw; /* arrays as JSON text, with brackets */
     const char *text; /* '\0'-terminated, may hold NULs: text_len; NULL if absent, and after scan */
@@ -78,6 +82,18 @@ struct mint_sequence {
     bool reward_null; /* present and null */
     double reward;
 };
+
+/* Whether token i came from an environment and not from the policy. */
+static inline bool mint_sequence_observed(const struct mint_sequence *s, size_t i)
+{
+    return s->observed && isnan(s->logprobs[i]);
+}
+
+/* Tokens that came from the policy. */
+static inline size_t mint_sequence_sampled(const struct mint_sequence *s)
+{
+    return s->n - s->observed;
+}
 
 struct mint_group {
     const char *id; /* text; a number's own digits; "line:N" if the record has none */

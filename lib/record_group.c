@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading of rollout groups: as arrays, or as checked spans of text. */
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "num_swar.h"
@@ -26,6 +28,29 @@ static float *logprobs(struct mint_reader *r, mint_json_val v, size_t n, struct 
                            (double)out[i], i);
             return NULL;
         }
+    }
+    return out;
+}
+
+/* Logprobs among which are nulls, those of observations. */
+static float *logprobs_of_turns(struct mint_reader *r, mint_json_val array, struct mint_sequence *s,
+                                struct mint_err *err)
+{
+    float *out = mint_arena_alloc(&r->arena, (s->n + 1) * sizeof(*out));
+    mint_json_val v = mint_json_first(r->doc, array);
+    for (size_t i = 0; i < s->n; i++, v = mint_json_next(r->doc, v)) {
+        double x = NAN;
+        if (mint_json_type(r->doc, v) == MINT_JSON_NULL) {
+            s->observed++;
+        } else if (!mint_json_double(r->doc, v, &x) || x > MINT_LOGPROB_MAX ||
+                   x < -(double)FLT_MAX) {
+            mint_json_fail(r->doc, array, err,
+                           "must hold numbers of at most 0, and null for tokens that were not "
+                           "sampled; element %zu is neither",
+                           i);
+            return NULL;
+        }
+        out[i] = (float)x;
     }
     return out;
 }
@@ -139,7 +164,7 @@ static int read_ids(struct mint_reader *r, mint_json_val v, unsigned mode, const
     return got ? 0 : -1;
 }
 
-static int read_logprobs(struct mint_reader *r, unsigned mode, const struct mint_sequence *s,
+static int read_logprobs(struct mint_reader *r, unsigned mode, struct mint_sequence *s,
                          const char *key, const float **out, struct mint_raw *raw,
                          struct mint_err *err)
 {
@@ -151,6 +176,8 @@ static int read_logprobs(struct mint_reader *r, unsigned mode, const struct mint
         return mint_json_fail(r->doc, v, err, "has %zu values, %zu expected (one for each token)",
                               mint_json_size(r->doc, v), s->n);
     raw->p = mint_json_raw(r->doc, v, &raw->n);
+    if (raw == &s->logprobs_raw && type == MINT_JSON_ARRAY && !mint_json_is_numbers(r->doc, v))
+        return (s->logprobs = logprobs_of_turns(r, v, s, err)) ? 0 : -1;
     if (!(mode & NUMBERS) && mint_json_is_numbers(r->doc, v) &&
         logprobs_plainly_fine(raw->p, raw->n))
         return 0;

@@ -57,18 +57,6 @@ static int next(void *ctx, struct mint_request **out, struct mint_err *err)
     return rc;
 }
 
-/* Text of a sequence: without special tokens, and up to the stop string that ended it. A character
- * that was cut is repaired when the text is written. */
-static void sequence_text(const struct run *run, const struct mint_gen *g, struct mint_buf *text)
-{
-    mint_buf_reset(text);
-    mint_buf_reserve(text, 0);
-    if (run->j->sampler.stop_strings_n)
-        mint_buf_add(text, g->text.data, g->text_end);
-    else
-        mint_decode(run->j->prompt.tok, g->tokens, (size_t)g->n, true, text);
-}
-
 static int write_group(struct run *run, struct flight *f, struct mint_err *err)
 {
     struct mint_sample_job *j = run->j;
@@ -82,7 +70,7 @@ static int write_group(struct run *run, struct flight *f, struct mint_err *err)
                        &item->text, item->tokens.v, item->tokens.n);
     for (int32_t i = 0; i < f->request.group; i++) {
         const struct mint_gen *g = &f->request.gen[i];
-        sequence_text(run, g, &run->text);
+        mint_sample_text(j, g, &run->text);
         mint_rollout_sequence(&run->line, i == 0, g->tokens, g->logprobs, (size_t)g->n, g->stop,
                               run->text.data, run->text.len);
         j->sequences++;

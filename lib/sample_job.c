@@ -54,6 +54,17 @@ int mint_sample_item_build(const struct mint_sample_job *j, const struct mint_pr
     return 0;
 }
 
+void mint_sample_text(const struct mint_sample_job *j, const struct mint_gen *g,
+                      struct mint_buf *text)
+{
+    mint_buf_reset(text);
+    mint_buf_reserve(text, 0);
+    if (j->sampler.stop_strings_n)
+        mint_buf_add(text, g->text.data, g->text_end);
+    else
+        mint_decode(j->prompt.tok, g->tokens, (size_t)g->n, true, text);
+}
+
 int mint_sample_info(struct mint_sample_job *j, struct mint_sampling_info *info,
                      struct mint_err *err)
 {

@@ -55,6 +55,7 @@ static int one_group(struct run *run, struct mint_err *err)
     struct mint_sample_job *j = run->j;
     struct mint_group g;
     struct mint_sampling_info info;
+    bool own = strcmp(j->as, "logprobs") == 0; /* not those of a reference */
     if (mint_group_read(&run->reader, true, &g, err) < 0)
         return -1;
     struct mint_response *v = mint_arena_alloc(&run->reader.arena, (g.nseqs + 1) * sizeof *v);
@@ -62,6 +63,10 @@ static int one_group(struct run *run, struct mint_err *err)
         return -1;
     for (size_t i = 0; i < g.nseqs; i++) {
         struct mint_buf b = MINT_BUF_INIT;
+        for (size_t k = 0; own && k < g.seqs[i].n; k++) {
+            if (mint_sequence_observed(&g.seqs[i], k))
+                v[i].logprobs[k] = NAN; /* printed as null */
+        }
         mint_json_put_floats(&b, v[i].logprobs, (size_t)v[i].n);
         mint_splice_member(&run->splices, run->reader.doc, g.seqs[i].val, j->as,
                            mint_buf_detach(&b));
@@ -69,7 +74,7 @@ static int one_group(struct run *run, struct mint_err *err)
         j->tokens += v[i].n;
         j->stopped += g.seqs[i].stop;
     }
-    if (strcmp(j->as, "logprobs") == 0)
+    if (own)
         splice_sampling(run, g.sampling, &info);
     mint_buf_reset(&run->line);
     mint_splice_apply(&run->splices, run->reader.line, run->reader.len, &run->line);

@@ -438,8 +438,9 @@ static void reserve_draws(struct mint_sampler *s, int64_t n)
 
 static struct mint_draw draw_for(const struct mint_sampler *s, const struct group *g, int32_t index)
 {
-    uint32_t position = (uint32_t)g->r->gen[index].n;
-    float u = mint_rng_uniform(s->o.seed, g->r->stream, (uint32_t)index, position);
+    uint32_t sample = g->r->sample + (uint32_t)index;
+    uint32_t position = g->r->position + (uint32_t)g->r->gen[index].n;
+    float u = mint_rng_uniform(s->o.seed, g->r->stream, sample, position);
     return (struct mint_draw){s->o.temperature, s->o.top_p, s->o.top_k, u, s->o.draw_vocab};
 }
 

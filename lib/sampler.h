@@ -49,9 +49,11 @@ struct mint_gen {
  * freed by mint_request_release. */
 struct mint_request {
     const int32_t *prompt;
-    int64_t prompt_n; /* at least 1, below the model's max_positions */
-    uint64_t stream;  /* from the prompt's id: mint_rng_stream */
-    int32_t group;    /* responses wanted, at least 1 */
+    int64_t prompt_n;          /* at least 1, below the model's max_positions */
+    uint64_t stream;           /* from the prompt's id: mint_rng_stream */
+    int32_t group;             /* responses wanted, at least 1 */
+    uint32_t sample, position; /* of the first response and its first token in the stream; 0, but
+                                  where a response goes on */
     void *user;
 
     struct mint_gen *gen;

@@ -18,10 +18,10 @@ struct options {
     struct mint_common common;
     const char *model, *adapter;
     int64_t group_size, max_tokens, top_k, seed, slots, micro_tokens, step, groups_per_batch;
-    int64_t shuffle_seed, kv_memory;
+    int64_t shuffle_seed, kv_memory, max_turns;
     double temperature, top_p;
     struct mint_strs stop, stop_token, exclude;
-    bool ignore_eos, chat, allow_special, once, replay, no_logprobs, append_eos, dry_run;
+    bool ignore_eos, chat, allow_special, once, replay, go_on, no_logprobs, append_eos, dry_run;
     const char *system, *template, *shard, *given, *as;
     int think, logprobs;
 };
@@ -51,7 +51,7 @@ static const struct mint_opt option_table[] = {
     MINT_O_STR(0, "system", "TEXT", O, system, "system message where a record has none"),
     MINT_O_CHOICE(0, "think", think_names, O, think, "thinking switch of the chat template"),
     MINT_O_FLAG(0, "allow-special", O, allow_special,
-                "control tokens in chat content are control tokens"),
+                "control tokens in chat content, or in observations, are control tokens"),
     MINT_O_STR(0, "template", "TEXT", O, template, "prompt text from fields: 'Q: {question}\\nA:'"),
     MINT_O_INT(0, "step", "S", O, step, 0, 1e15,
                "take slice S (from 0) of the prompts, epochs on end"),
@@ -63,6 +63,9 @@ static const struct mint_opt option_table[] = {
                 "leave out prompts whose id is in these rollouts (repeatable)"),
     MINT_O_FLAG(0, "once", O, once, "leave out prompts whose id came before, in this run"),
     MINT_O_HEAD("Other sources of responses"),
+    MINT_O_FLAG(0, "continue", O, go_on, "draw the next turn of rollouts that have observations"),
+    MINT_O_INT(0, "max-turns", "N", O, max_turns, 1, 1e9,
+               "with --continue: most turns of a response (no limit)"),
     MINT_O_STR(0, "given", "FIELD", O, given, "take responses from this field instead of sampling"),
     MINT_O_FLAG(0, "append-eos", O, append_eos, "end a given response with the end token"),
     MINT_O_FLAG(0, "no-logprobs", O, no_logprobs, "with --given: the tokenizer is enough"),
@@ -138,18 +141,22 @@ static int check_idle(const struct options *o, struct mint_err *err)
     static const char *const drawing[] = {"group-size", "max-tokens", "temperature", "top-p",
                                           "top-k",      "stop",       "stop-token",  "ignore-eos",
                                           "seed",       "logprobs",   "batch",       "kv-memory"};
-    static const char *const prompting[] = {"chat",          "system",  "think", "template",
-                                            "allow-special", "step",    "shard", "groups-per-batch",
-                                            "shuffle-seed",  "exclude", "once"};
+    /* allow-special first: --continue reads it */
+    static const char *const prompting[] = {
+        "allow-special",    "chat",         "system",  "think", "template", "step", "shard",
+        "groups-per-batch", "shuffle-seed", "exclude", "once"};
     const struct mint_idle rules[] = {
         {"as", "--replay", !o->replay},
         {"append-eos", "--given", !o->given},
         {"system", "--chat", !o->chat},
         {"think", "--chat", !o->chat},
-        {"allow-special", "--chat", !o->chat},
+        {"allow-special", "--chat or --continue", !o->chat && !o->go_on},
+        {"max-turns", "--continue", !o->go_on},
+        {"group-size", "a run that begins responses", o->go_on},
+        {"dry-run", "prompts", o->go_on},
         {"adapter", "a run that computes logprobs", o->no_logprobs},
         {"output", "a run that is no --dry-run", o->dry_run},
-        {"groups-per-batch", "--step", o->step < 0 && !o->replay},
+        {"groups-per-batch", "--step", o->step < 0 && !o->replay && !o->go_on},
     };
     if (mint_cli_refuse_idle(rules, MINT_ARRAY_LEN(rules), err) < 0)
         return -1;
@@ -157,9 +164,11 @@ static int check_idle(const struct options *o, struct mint_err *err)
     if (name && (o->given || o->replay))
         return mint_usage(err, "--%s is for drawing responses: --%s does not read it", name,
                           o->given ? "given" : "replay");
-    name = mint_cli_first_given(prompting, MINT_ARRAY_LEN(prompting));
-    if (name && o->replay)
-        return mint_usage(err, "--%s is for prompts: --replay takes whole rollout files", name);
+    size_t from = o->go_on ? 1 : 0;
+    name = mint_cli_first_given(prompting + from, MINT_ARRAY_LEN(prompting) - from);
+    if (name && (o->replay || o->go_on))
+        return mint_usage(err, "--%s is for prompts: --%s takes whole rollout files", name,
+                          o->replay ? "replay" : "continue");
     return 0;
 }
 
@@ -195,8 +204,8 @@ static int check_options(struct options *o, struct mint_err *err)
                           "--temperature 0 gives %lld equal responses a prompt; use "
                           "--group-size 1, or a temperature above 0",
                           (long long)o->group_size);
-    if (o->given && o->replay)
-        return mint_usage(err, "--given and --replay exclude each other");
+    if ((o->given != NULL) + o->replay + o->go_on > 1)
+        return mint_usage(err, "--given, --replay and --continue exclude each other");
     if (o->no_logprobs && !o->given)
         return mint_usage(err, "--no-logprobs goes with --given");
     if (check_idle(o, err) < 0 || check_strings(o, err) < 0)
@@ -366,6 +375,7 @@ static int fill_job(struct mint_sample_job *j, struct session *s, const struct o
     j->policy = s->policy.dev ? &s->policy : NULL;
     j->micro_tokens = o->micro_tokens;
     j->as = o->as ? o->as : "logprobs";
+    j->max_turns = o->max_turns < 0 ? 0 : o->max_turns;
     j->max_positions = s->config.max_positions;
     j->step = s->policy.has_checkpoint ? s->policy.checkpoint.state.step : 0;
     j->device = s->policy.dev ? s->policy.dev->kind : NULL;
@@ -394,6 +404,10 @@ static int write_metrics(const struct options *o, const struct mint_sample_job *
     mint_metrics_double(&m, "env/ac_tokens_mean", n > 0 ? (double)j->tokens / n : 0);
     mint_metrics_double(&m, "env/stop_length_frac",
                         n > 0 ? (double)(j->sequences - j->stopped) / n : 0);
+    if (o->go_on) {
+        mint_metrics_int(&m, "turns", j->turns);
+        mint_metrics_int(&m, "turns_cut", j->cut);
+    }
     mint_metrics_int(&m, "skipped", (int64_t)j->skipped);
     mint_metrics_int(&m, "excluded", (int64_t)j->excluded);
     mint_metrics_double(&m, "perf/tokens_per_s", rate(j->tokens, seconds));
@@ -438,6 +452,8 @@ static int do_job(const struct options *o, struct session *s, struct mint_sample
         rc = mint_sample_given(j, err);
     else if (o->replay)
         rc = mint_sample_replay(j, err);
+    else if (o->go_on)
+        rc = mint_sample_continue(j, err);
     else
         rc = mint_sample_generate(j, err);
     mint_progress_end(&s->progress);
@@ -459,6 +475,8 @@ static int finish(const struct options *o, const struct session *s, struct mint_
         return -1;
     if (j->excluded)
         mint_note("%lld prompts were left out: they were drawn before", (long long)j->excluded);
+    if (j->cut)
+        mint_note("%lld responses end here: --max-turns, or the context's end", (long long)j->cut);
     if (o->dry_run)
         return say_plan(o, s, j);
     mint_verbose(1, "%lld groups, %lld sequences, %lld tokens in %.2f s (%.0f tokens/s)",
@@ -504,6 +522,7 @@ int main(int argc, char **argv)
                         .micro_tokens = 2048,
                         .step = -1,
                         .groups_per_batch = 8,
+                        .max_turns = -1,
                         .append_eos = true};
     struct mint_err err = {0};
     uint64_t skipped = 0;
