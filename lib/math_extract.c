@@ -365,6 +365,8 @@ static int last_marker(struct span t, bool hashes, bool phrases, struct mint_mat
         return 0;
     struct span a = {skip_dressing(at, t.end), t.end};
     a.end = sentence_end(a.s, t.end);
+    if (a.end < t.end && *a.end == '?') /* a question is no answer: the mark makes it unreadable */
+        a.end++;
     a = trimmed(a);
     if (a.s == a.end) {
         out->why = "nothing behind the last marker";
@@ -442,8 +444,11 @@ static bool joined(struct span t, struct span num)
         if (c == '^' || c == '_' || c == '{' || (c == '}' && d == '{') ||
             (c == '/' && (digit(d) || d == '\\')) || (c == '\\' && alpha(d)))
             return true;
-        if (strchr("abcknpqrtxyz", c) && !alpha(d))
+        if (strchr("abcijknpqrtuvwxyz", c) && !alpha(d))
             return true;
+        if (starts(num.end, t.end, "\xc2\xb2") || starts(num.end, t.end, "\xc2\xb3") ||
+            starts(num.end, t.end, "\xc2\xb9") || starts(num.end, t.end, "\xe2\x81"))
+            return true; /* superscripts */
         if (c == 'p' && d == 'i' && !(num.end + 2 < t.end && alpha(num.end[2])))
             return true;
         if (starts(num.end, t.end, "\xcf\x80") || starts(num.end, t.end, "\xe2\x88\x9a"))
@@ -451,7 +456,7 @@ static bool joined(struct span t, struct span num)
     }
     if (num.s > t.s) {
         char c = num.s[-1], b = num.s - 1 > t.s ? num.s[-2] : '\0';
-        if (c == '^' || c == '_' || (c == '(' && alpha(b)) ||
+        if (c == '^' || c == '_' || (c == '(' && alpha(b)) || (alpha(c) && !alpha(b)) ||
             (c == '{' && opens_argument(t.s, num.s - 1)))
             return true;
         if (strchr("/.,:+-*", c) && (digit(b) || b == '}' || b == ')'))

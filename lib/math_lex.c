@@ -19,6 +19,7 @@ struct lexer {
     bool loose;       /* a comma with a blank behind it: commas without one may part thousands */
     char *digits;     /* room for those of all numbers */
     bool space, failed;
+    bool quoted; /* behind a single quote that opens */
 };
 
 static bool digit(char c)
@@ -421,6 +422,13 @@ static void lex_unicode(struct lexer *x)
     }
 }
 
+/* May a prime (of f', of 5' for minutes or feet) stand here? */
+static bool ends_value(const struct lexer *x)
+{
+    int t = last_type(x);
+    return t == MT_VAR || t == MT_NUM || t == MT_DEG || t == ')';
+}
+
 static void lex_ascii(struct lexer *x, char c)
 {
     char d = peek(x, 1);
@@ -441,7 +449,8 @@ static void lex_ascii(struct lexer *x, char c)
     } else if (c == '$' || c == '"' || c == '`' || c == '~') {
         x->at++;
         x->space = true;
-    } else if (c == '\'' && (last_type(x) != MT_VAR || x->space)) {
+    } else if (c == '\'' && (x->space || x->quoted || !ends_value(x))) {
+        x->quoted = !x->quoted;
         x->at++;
         x->space = true;
     } else if (c == '{' || c == '}') {
@@ -503,6 +512,9 @@ void mint_math_spell(const struct mint_math_tok *v, size_t n, bool fold, struct 
             if (i && v[i - 1].type == MT_NUM)
                 mint_buf_addc(out, ' ');
             mint_buf_add(out, v[i].s, v[i].n);
+            /* 1,234 is no list of 1 and 234 */
+            if (!v[i].num->plain)
+                mint_buf_addc(out, ' ');
         } else if (v[i].type == MT_FN && v[i].fn) {
             mint_buf_addf(out, "\\%d ", v[i].fn);
         } else if (v[i].type >= 256 && !word && v[i].type != MT_BAD && v[i].type != MT_BEGIN &&

@@ -138,16 +138,28 @@ static bool starts_value(const struct mint_math_tok *t)
     }
 }
 
-/* Another answer in the words behind one: "5, or perhaps 6". */
+/* Another answer in the words behind one ("5, or perhaps 6", "5 if n is even and 6 if not"), or
+ * that it is none ("5 is not right"). */
 static bool hedges(const struct mint_math_tok *v, size_t n)
 {
     static const char *const words[] = {"maybe",  "perhaps", "possibly", "alternatively", "unless",
                                         "either", "could",   "might",    "otherwise"};
-    bool hedge = false, either = false, value = false;
+    static const char *const cases[] = {"if", "when", "whenever", "otherwise", "else"};
+    static const char *const turned[] = {"not", "wrong", "incorrect", "impossible", "false"};
+    bool hedge = false, either = false, value = false, condition = false;
+    if (n > 1 && v[0].type == MT_WORD &&
+        (is(&v[0], "isn't") || (is(&v[0], "is") && is_any(&v[1], turned, MINT_ARRAY_LEN(turned)))))
+        return true;
+    if (n > 1 && is(&v[0], "\xe2\x80\xa6") && starts_value(&v[1])) /* 5 ... 8 */
+        return true;
     for (size_t i = 0; i < n; i++) {
+        bool word = v[i].type == MT_WORD;
         bool other = v[i].type == MT_NUM || v[i].type == MT_FRAC || letter(&v[i], true);
         either |= v[i].type == MT_AND && is(&v[i], "or");
-        hedge |= v[i].type == MT_WORD && is_any(&v[i], words, MINT_ARRAY_LEN(words));
+        hedge |= word && is_any(&v[i], words, MINT_ARRAY_LEN(words));
+        bool other_case = word && is_any(&v[i], cases, MINT_ARRAY_LEN(cases));
+        hedge |= other_case && (value || condition);
+        condition |= other_case;
         value |= other;
         if (either && other)
             return true;
@@ -638,7 +650,8 @@ void mint_math_read(struct mint_math *m, const char *s, size_t n, bool phrase,
             out->v = k.v;
             out->n = k.n;
             out->set = in_braces(r);
-            unfold(m, out);
+            if (!out->set) /* {{1, 2}} is not {1, 2} */
+                unfold(m, out);
         }
     }
     out->why = m->reason ? m->reason : "unreadable";

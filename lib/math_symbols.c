@@ -222,10 +222,13 @@ static const struct mint_math_symbol commands[] = {
 
 static const struct mint_math_symbol names[] = {
     FN("abs", FN_ABS),
+    FN("acos", FN_ACOS),
     TOKEN("and", MT_AND),
     FN("arccos", FN_ACOS),
     FN("arcsin", FN_ASIN),
     FN("arctan", FN_ATAN),
+    FN("asin", FN_ASIN),
+    FN("atan", FN_ATAN),
     FN("ceil", FN_CEIL),
     FN("cos", FN_COS),
     FN("cosh", FN_COSH),

@@ -154,7 +154,7 @@ static void rulings(void **state)
 static void attacks(void **state)
 {
     (void)state;
-    run_file("attacks.jsonl", 450);
+    run_file("attacks.jsonl", 550);
 }
 
 static void sympy_agrees(void **state)
