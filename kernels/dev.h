@@ -36,7 +36,7 @@
     name##_t &name = *(name##_t *)emu::shared(&name##_site, sizeof(name##_t), 16)
 #define DYN_SHARED(T, name) T *name = (T *)emu::m.dyn
 #define LAUNCH(k, grid, block, smem, stream, ...) \
-    emu::launch(k, grid, block, smem, stream, __VA_ARGS__)
+    emu::launch(#k, k, grid, block, smem, stream, __VA_ARGS__)
 #define BIG_SMEM(k, bytes) ((void)(k), (void)(bytes))
 #endif
 

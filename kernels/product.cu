@@ -268,22 +268,18 @@ extern "C" void mint_k_product(const struct mint_k_product *p, bool f32, cudaStr
     }
 }
 
-/* ---- comparing. A block a row. */
+/* ---- comparing. A warp a row. */
 
-constexpr int DIFFER = 256;
-
-__global__ void __launch_bounds__(DIFFER)
+__global__ void __launch_bounds__(32)
     differ(uint32_t (*counts)[2], const float *a, int64_t lda, const float *b, int64_t ldb, int N)
 {
-    SHARED(float, red, [2][32]);
     const float *x = a + blockIdx.x * lda, *y = b + blockIdx.x * ldb;
     int other = 0, full = 0;
-    for (int i = threadIdx.x; i < N; i += DIFFER) {
+    for (int i = threadIdx.x; i < N; i += 32) {
         other += __float_as_uint(x[i]) != __float_as_uint(y[i]);
         full += y[i] != 0;
     }
-    float others = block_sum<DIFFER>((float)other, red[0]); /* exact up to 2^24 */
-    float fulls = block_sum<DIFFER>((float)full, red[1]);
+    float others = warp_sum((float)other), fulls = warp_sum((float)full); /* exact up to 2^24 */
     if (threadIdx.x == 0) {
         counts[blockIdx.x][0] = (uint32_t)others;
         counts[blockIdx.x][1] = (uint32_t)fulls;
@@ -294,5 +290,5 @@ extern "C" void mint_k_differ(uint32_t (*counts)[2], const float *a, int64_t lda
                               int64_t ldb, int64_t T, int64_t N, cudaStream_t stream)
 {
     if (T > 0)
-        LAUNCH(differ, (unsigned)T, DIFFER, 0, stream, counts, a, lda, b, ldb, (int)N);
+        LAUNCH(differ, (unsigned)T, 32, 0, stream, counts, a, lda, b, ldb, (int)N);
 }

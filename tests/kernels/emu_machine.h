@@ -7,6 +7,7 @@
  *
  *   EMU_SCHED=fwd|rev|SEED   the order (seed 1)
  *   EMU_SKIP=file.cu:LINE    the barrier or wait on that line does nothing (mutation tests)
+ *   EMU_PROFILE=1            at the end: launches, blocks and seconds of each kernel
  *
  * -fsanitize=thread: every CUDA thread is a thread of its own to the sanitizer. Barriers and
  * __syncwarp order memory, shuffles do not, so a missing barrier is reported as a data race. Two
@@ -24,6 +25,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <tuple>
 #include <type_traits>
 #include <unistd.h>
@@ -101,7 +103,15 @@ struct Site {
     void *p;
 };
 
+struct Count { /* of a kernel */
+    const char *name;
+    unsigned long launches, blocks;
+    double seconds;
+};
+
 struct Machine {
+    std::vector<Count> counts;
+    bool profile = false;
     Thread *th = nullptr;
     Warp warp[MAX_THREAD / 32];
     Thread *cur = nullptr;
@@ -538,11 +548,43 @@ EMU_RAW inline void run_block()
 
 /* ---- a launch. */
 
+inline double now()
+{
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+inline void print_counts()
+{
+    for (const Count &c : m.counts)
+        fprintf(stderr, "%9.3f s %8lu launches %9lu blocks  %s\n", c.seconds, c.launches, c.blocks,
+                c.name);
+}
+
+inline void count(const char *name, double seconds)
+{
+    Count *found = nullptr;
+    for (Count &c : m.counts)
+        if (!strcmp(c.name, name))
+            found = &c;
+    if (!found) {
+        m.counts.push_back({name, 0, 0, 0});
+        found = &m.counts.back();
+    }
+    found->launches++;
+    found->blocks += (unsigned long)m.grid.x * m.grid.y * m.grid.z;
+    found->seconds += seconds;
+}
+
 EMU_RAW inline void init()
 {
     if (m.ready)
         return;
     m.ready = true;
+    m.profile = getenv("EMU_PROFILE") != nullptr;
+    if (m.profile)
+        atexit(print_counts);
     const char *s = getenv("EMU_SCHED");
     if (s)
         set_schedule(s);
@@ -580,7 +622,8 @@ EMU_RAW inline void run_grid()
 }
 
 template <class... P, class... A>
-EMU_RAW void launch(void (*k)(P...), dim3 grid, dim3 block, size_t smem, void *, A &&...a)
+EMU_RAW void launch(const char *name, void (*k)(P...), dim3 grid, dim3 block, size_t smem, void *,
+                    A &&...a)
 {
     init();
     if (m.cur)
@@ -606,7 +649,10 @@ EMU_RAW void launch(void (*k)(P...), dim3 grid, dim3 block, size_t smem, void *,
 #if defined(__SANITIZE_THREAD__)
     m.main_tsan = __tsan_get_current_fiber();
 #endif
+    double begin = m.profile ? now() : 0;
     run_grid();
+    if (m.profile)
+        count(name, now() - begin);
 #if defined(__SANITIZE_THREAD__)
     __tsan_acquire(&m.hb_end);
     for (char *s : m.old_slabs)
