@@ -48,15 +48,16 @@ static bool present(const struct mint_json *doc, mint_json_val v)
     return mint_json_type(doc, v) != MINT_JSON_ABSENT && mint_json_type(doc, v) != MINT_JSON_NULL;
 }
 
-static int add_ids(const struct mint_sample_job *j, struct turn *t, const int32_t *ids, size_t n,
-                   const char *what, struct mint_err *err)
+/* ids are the values of v. */
+static int add_ids(const struct mint_sample_job *j, struct turn *t, mint_json_val v,
+                   const int32_t *ids, size_t n, struct mint_err *err)
 {
     int32_t vocab = j->policy->model->config.vocab;
     for (size_t i = 0; i < n; i++) {
         if (ids[i] >= vocab)
-            return mint_fail(err, MINT_ESCHEMA,
-                             "%s %zu is %d, outside the model's vocabulary of %d", what, i, ids[i],
-                             vocab);
+            return mint_json_fail(t->episode->record.doc, v, err,
+                                  "has %d at element %zu, outside the model's vocabulary of %d",
+                                  ids[i], i, vocab);
         mint_tokens_add(&t->read, ids[i]);
     }
     return 0;
@@ -78,7 +79,7 @@ static int add_tokens(struct run *run, struct turn *t, struct mint_reader *r, mi
     size_t n = mint_json_size(r->doc, v);
     int32_t *ids = mint_arena_alloc(&r->arena, (n + 1) * sizeof(*ids));
     if (mint_json_ints(r->doc, v, ids, SIZE_MAX, 0, INT32_MAX, err) < 0 ||
-        add_ids(run->j, t, ids, n, "observation token", err) < 0)
+        add_ids(run->j, t, v, ids, n, err) < 0)
         return -1;
     mint_decode(run->j->prompt.tok, ids, n, true, &t->said);
     return 0;
@@ -110,8 +111,9 @@ static int read_turn(struct run *run, struct episode *e, struct turn *t, struct 
         return mint_json_fail(r->doc, s->val, err,
                               "has no logprobs: run mint-sample --replay first");
     if (count_turns(r, t, err) < 0 ||
-        add_ids(j, t, e->group.prompt_tokens, e->group.prompt_n, "prompt token", err) < 0 ||
-        add_ids(j, t, s->tokens, s->n, "token", err) < 0)
+        add_ids(j, t, mint_json_get(r->doc, 0, "prompt_tokens"), e->group.prompt_tokens,
+                e->group.prompt_n, err) < 0 ||
+        add_ids(j, t, mint_json_get(r->doc, s->val, "tokens"), s->tokens, s->n, err) < 0)
         return -1;
     if ((by_text ? add_text(run, t, r, text, err) : add_tokens(run, t, r, tokens, err)) < 0)
         return -1;
@@ -152,7 +154,7 @@ static int read_episode(struct run *run, struct episode *e, struct mint_err *err
         e->turns[i].episode = e;
         e->turns[i].seq = &e->group.seqs[i];
         if (read_turn(run, e, &e->turns[i], err) < 0)
-            return mint_wrap(err, "sequences[%zu]: ", i);
+            return -1;
     }
     return 0;
 }
