@@ -41,22 +41,32 @@ static int open_code(const struct mint_score_opts *o, void **state, struct mint_
     return 0;
 }
 
-/* The record's language, NULL if it has none: the response's then counts. */
-static int language(const struct mint_json *j, const struct mint_code_lang **lang,
-                    struct mint_err *err)
+/* The record's language, NULL if it has none: the response's then counts, unless the tests are in
+ * Python. */
+static int language(const struct mint_json *j, const struct mint_code_tests *t,
+                    const struct mint_code_lang **lang, struct mint_err *err)
 {
+    const struct mint_code_lang *python = mint_code_lang("python", 6);
+    size_t i = 0;
     struct mint_buf b = MINT_BUF_INIT;
     mint_json_val v = mint_json_get(j, 0, "language");
-    *lang = NULL;
+    while (i < t->n && t->v[i].kind == MINT_CODE_STDIO)
+        i++;
+    *lang = i < t->n ? python : NULL;
     if (mint_json_type(j, v) == MINT_JSON_ABSENT || mint_json_type(j, v) == MINT_JSON_NULL)
         return 0;
-    if (mint_json_string(j, v, &b))
-        *lang = mint_code_lang(b.data, b.len);
+    *lang = mint_json_string(j, v, &b) ? mint_code_lang(b.data, b.len) : NULL;
     mint_buf_release(&b);
-    return *lang ? 0
-                 : mint_json_fail(j, v, err,
-                                  "must be one of \"python\", \"c\", \"cpp\", \"sh\", "
-                                  "\"javascript\"");
+    if (!*lang)
+        return mint_json_fail(j, v, err,
+                              "must be one of \"python\", \"c\", \"cpp\", \"sh\", "
+                              "\"javascript\"");
+    if (i < t->n && *lang != python)
+        return mint_json_fail(j, v, err,
+                              "is %s, and test %zu for Python: tests of other languages are "
+                              "{\"input\",\"output\"}",
+                              (*lang)->name, i);
+    return 0;
 }
 
 static void put_detail(const struct code *c, const struct mint_code_lang *lang,
@@ -101,8 +111,11 @@ static int score_code(void *state, const struct mint_score_task *t, struct mint_
     struct mint_buf program = MINT_BUF_INIT;
     if (!q->text)
         return mint_fail(err, MINT_ESCHEMA, "sequences[%zu] has no text", t->index);
-    MINT_TRY(language(t->doc, &lang, err));
     int rc = mint_code_tests_read(t->doc, c->o.tests_field, &c->arena, &tests, err);
+    if (rc == 0)
+        rc = language(t->doc, &tests, &lang, err);
+    if (rc == 0)
+        rc = mint_code_examine(c->runner, t->doc, &tests, err);
     if (rc == 0) {
         struct mint_code_result *r = mint_xcalloc(tests.n, sizeof(*r));
         if (mint_code_extract(q->text, q->text_len, &lang, c->fallback, &program)) {

@@ -64,8 +64,11 @@ struct mint_code_tests {
     struct mint_code_test *v;
     size_t n;
     const char *setup, *entry; /* of asserts; NULL: none */
+    const char *raw;           /* all of that as text, for comparing */
+    size_t raw_n;
 };
-/* The record's tests, in the arena. Fails with MINT_ESCHEMA. */
+/* The record's tests, in the arena. Fails with MINT_ESCHEMA, also where a program that does nothing
+ * would pass them all. */
 int mint_code_tests_read(const struct mint_json *doc, const char *field, struct mint_arena *arena,
                          struct mint_code_tests *t, struct mint_err *err);
 
@@ -93,6 +96,12 @@ struct mint_code_runner;
 int mint_code_runner_new(struct mint_code_runner **out, const struct mint_code_opts *o,
                          struct mint_err *err);
 void mint_code_runner_free(struct mint_code_runner *r);
+/*
+ * Runs the tests that are in Python without any program. 0, or -1: MINT_ESCHEMA if one of them
+ * cannot be run or passes, MINT_EIO if the sandbox fails. What it found good last is not run anew.
+ */
+int mint_code_examine(struct mint_code_runner *r, const struct mint_json *doc,
+                      const struct mint_code_tests *t, struct mint_err *err);
 /*
  * Runs code against all tests; results[t->n] are filled, their buffers empty before. 0, or -1 where
  * nothing can be said about the code: MINT_ESCHEMA if the record's tests are wrong, MINT_EIO if the

@@ -14,6 +14,8 @@
 enum { FRAME_MAX = 1 << 24, TRAFFIC_MAX = 1 << 27, FRAMES_MAX = 1 << 18 };
 /* What the judge may take to say that the solution is gone. */
 static const double last_word_seconds = 5;
+/* And for a test without a program; the judge itself gives up before that. */
+static const double examine_seconds = 30;
 
 static void put_frame(struct mint_box *box, char kind, const char *p, size_t n)
 {
@@ -92,10 +94,14 @@ static int start_judge(struct mint_code_runner *r, const char *python, struct mi
     return mint_box_start(r->sandbox, &spec, &r->judge, err);
 }
 
-static void put_task(struct mint_code_runner *r, const struct mint_code_tests *all,
+static void put_task(struct mint_code_runner *r, char kind, const struct mint_code_tests *all,
                      const struct mint_code_test *t)
 {
     struct mint_buf b = MINT_BUF_INIT;
+    if (t->kind == MINT_CODE_CALL) {
+        put_frame(&r->judge, kind, t->text, strlen(t->text));
+        return;
+    }
     mint_buf_adds(&b, "{\"setup\":");
     mint_json_put_str(&b, all->setup ? all->setup : "");
     mint_buf_adds(&b, ",\"test\":");
@@ -105,7 +111,7 @@ static void put_task(struct mint_code_runner *r, const struct mint_code_tests *a
         mint_json_put_str(&b, all->entry);
     }
     mint_buf_addc(&b, '}');
-    put_frame(&r->judge, 'T', b.data, b.len);
+    put_frame(&r->judge, kind, b.data, b.len);
     mint_buf_release(&b);
 }
 
@@ -151,6 +157,16 @@ static void keep(const struct mint_code_runner *r, const char *key, const char *
     mint_buf_release(&b);
 }
 
+/* What the judge says of a test that says nothing about a program. */
+static int bad_test(const struct mint_code_runner *r, size_t test, struct mint_err *err)
+{
+    struct mint_buf text = MINT_BUF_INIT;
+    mint_json_string(r->doc, mint_json_get(r->doc, 0, "message"), &text);
+    mint_fail(err, MINT_ESCHEMA, "test %zu %s", test, text.len ? text.data : "is wrong");
+    mint_buf_release(&text);
+    return -1;
+}
+
 static int take_verdict(struct mint_code_runner *r, const struct mint_box *box, size_t test,
                         struct mint_code_result *res, struct mint_err *err)
 {
@@ -158,10 +174,7 @@ static int take_verdict(struct mint_code_runner *r, const struct mint_box *box, 
     if (said(r, "v", "ok")) {
         res->verdict = MINT_CODE_OK;
     } else if (said(r, "v", "bad")) {
-        mint_json_string(r->doc, mint_json_get(r->doc, 0, "message"), &text);
-        mint_fail(err, MINT_ESCHEMA, "test %zu %s", test, text.len ? text.data : "is wrong");
-        mint_buf_release(&text);
-        return -1;
+        return bad_test(r, test, err);
     } else if (said(r, "v", "gone")) {
         mint_code_blame(box, res);
     } else {
@@ -187,7 +200,7 @@ int mint_code_judge(struct mint_code_runner *r, const struct mint_box_spec *solu
     MINT_TRY(start_judge(r, solution->argv[0], err));
     MINT_TRY(mint_box_start(r->sandbox, solution, &box, err));
     mint_box_forgive(&r->judge);
-    put_task(r, all, t);
+    put_task(r, 'T', all, t);
     int rc = 0, spoke = converse(r, &box, &text);
     mint_box_kill(&box);
     mint_box_wait(&box);
@@ -204,5 +217,68 @@ int mint_code_judge(struct mint_code_runner *r, const struct mint_box_spec *solu
         mint_box_release(&r->judge); /* perhaps still in the middle of it */
     mint_buf_release(&text);
     mint_box_release(&box);
+    return rc;
+}
+
+/* What the judge said of a test without a program. */
+static int heed(struct mint_code_runner *r, const struct mint_json *doc,
+                const struct mint_code_tests *all, size_t i, struct mint_err *err)
+{
+    const struct mint_code_test *t = &all->v[i];
+    if (said(r, "v", "bad"))
+        return bad_test(r, i, err);
+    if (t->kind == MINT_CODE_CALL && said(r, "v", "value") &&
+        mint_code_same_value(r->doc, mint_json_get(r->doc, 0, "value"), doc, t->expect,
+                             t->tolerance))
+        return mint_fail(err, MINT_ESCHEMA, "test %zu tests nothing: it passes without any program",
+                         i);
+    return 0;
+}
+
+static int examine(struct mint_code_runner *r, const struct mint_json *doc,
+                   const struct mint_code_tests *all, size_t i, struct mint_err *err)
+{
+    struct mint_box nobody = {.in_fd = -1}, *judge = &r->judge;
+    struct mint_buf text = MINT_BUF_INIT; /* what r->doc looks at */
+    double start = mint_now();
+    int got = 0, rc = 0;
+    mint_box_forgive(judge);
+    put_task(r, 'C', all, &all->v[i]);
+    while (!got && !judge->end && mint_now() - start < examine_seconds) {
+        mint_box_step(&judge, 1);
+        got = carry_from_judge(r, &nobody, &text);
+    }
+    if (got == 1)
+        rc = heed(r, doc, all, i, err);
+    else if (judge->end == MINT_BOX_FAILED)
+        rc = mint_code_box_failed(judge, err);
+    if (got != 1) /* the test does something, be it to the judge */
+        mint_box_release(judge);
+    mint_buf_release(&text);
+    mint_buf_release(&nobody.to_send);
+    return rc;
+}
+
+int mint_code_examine(struct mint_code_runner *r, const struct mint_json *doc,
+                      const struct mint_code_tests *t, struct mint_err *err)
+{
+    int rc = 0;
+    bool any = false;
+    for (size_t i = 0; i < t->n; i++)
+        any = any || t->v[i].kind != MINT_CODE_STDIO;
+    if (!any || (t->raw_n == r->examined.len && !memcmp(t->raw, r->examined.data, t->raw_n)))
+        return 0;
+    char *python = mint_code_program(r, mint_code_lang("python", 6), err);
+    if (!python)
+        return -1;
+    for (size_t i = 0; rc == 0 && i < t->n; i++) {
+        if (t->v[i].kind != MINT_CODE_STDIO && (rc = start_judge(r, python, err)) == 0)
+            rc = examine(r, doc, t, i, err);
+    }
+    free(python);
+    if (rc == 0) {
+        mint_buf_reset(&r->examined);
+        mint_buf_add(&r->examined, t->raw, t->raw_n);
+    }
     return rc;
 }

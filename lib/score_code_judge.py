@@ -3,6 +3,8 @@
 # for objects in another. One child a test, so that no test sees another's traces. No solution runs here.
 import ast, io, signal
 
+EXAMINE_SECONDS = 10
+
 
 class Eq(ast.NodeTransformer):
     """assert a == b keeps both values, for the message."""
@@ -25,7 +27,7 @@ def short(v):
 def bind(peer, space, names, trees):
     """The solution's names that the tests use. One that Python has too is Python's, so that no solution replaces all()
     or isinstance(), unless it is the only thing that the tests could mean."""
-    used, made = set(), set()
+    used, made = set(), {"__ran__", "__equal__"}
     for tree in trees:
         for node in ast.walk(tree):
             if isinstance(node, ast.Name):
@@ -44,62 +46,38 @@ def bind(peer, space, names, trees):
 
 
 class Broken(Exception):
-    """A test that would pass whatever the solution is."""
+    """A test that says nothing about a program."""
 
 
-MAIN = ("__name__ == '__main__'", "'__main__' == __name__")
-
-
-def runs(node):
-    """What is evaluated if node is run: not what functions hold, and not what only a program would do."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-        return
-    yield node
-    parts = list(ast.iter_child_nodes(node))
-    if isinstance(node, ast.ClassDef):
-        parts = [s for s in node.body if not isinstance(s, (ast.Assign, ast.AnnAssign))]
-    elif isinstance(node, ast.AnnAssign):
-        parts = [node.value] if node.value else []
-    elif isinstance(node, ast.ExceptHandler):
-        parts = node.body
-    elif isinstance(node, ast.If) and ast.unparse(node.test) in MAIN:
-        parts = node.orelse
-    for part in parts:
-        yield from runs(part)
-
-
-def uses(nodes, name):
-    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in nodes)
-
-
-def checked(tree, entry):
-    """Adds the call of check(candidate) that HumanEval leaves to others. What remains must do something that can fail:
-    without any name that is not only printed with, no solution could make a difference."""
+def complete(tree, entry):
+    """Adds what HumanEval leaves to others: the call of check(candidate), made where the test has not made it."""
     checks = [s for s in tree.body if isinstance(s, ast.FunctionDef) and s.name == "check" and
               (s.args.posonlyargs or s.args.args or s.args.vararg)]
-    if checks and not uses(runs(tree), "check"):
-        if entry:
-            tree.body += ast.parse("check(" + entry + ")", "test").body
-        elif not any(uses(ast.walk(s), "check") for s in tree.body if s not in checks):
-            raise Broken("defines check(%s), which nothing calls: give the record an \"entry_point\", the name of the "
-                         "function to check" % ast.unparse(checks[-1].args))
-    if not any(isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id != "print" for n in runs(tree)):
-        raise Broken("tests nothing: it runs no statement that can fail with a wrong solution, only definitions, "
-                     "imports, constants, comments or pass")
+    if checks and entry:
+        for s in checks:
+            s.body[:0] = ast.parse("__ran__.append(1)").body
+        tree.body += ast.parse("__ran__ or check(%s)" % entry).body
+    elif checks and not any(isinstance(n, ast.Name) and n.id == "check" and isinstance(n.ctx, ast.Load)
+                            for s in tree.body if s not in checks for n in ast.walk(s)):
+        raise Broken("defines check(%s), which nothing calls: give the record an \"entry_point\", the name of the "
+                     "function to check" % ast.unparse(checks[-1].args))
 
 
-def run(peer, task):
+def parse(task):
+    """The statements of the setup and of the test: as trees, and compiled."""
     try:
         trees = [ast.parse(task["setup"], "setup"), ast.parse(task["test"], "test")]
-        checked(trees[1], task.get("entry"))
-    except (SyntaxError, ValueError) as e:
-        return {"v": "bad", "message": "cannot be run: %s: %s" % (type(e).__name__, e)}
-    except Broken as e:
-        return {"v": "bad", "message": str(e)}
-    m = peer.recv()
-    if m[0] != "value":
-        return {"v": "error", "message": str(m[3]) if len(m) > 3 else "the solution did not load"}
-    names = [n for n in m[1] if type(n) is str]
+        complete(trees[1], task.get("entry"))
+        trees = [ast.fix_missing_locations(Eq().visit(tree)) for tree in trees]
+        return trees, [compile(tree, "test", "exec") for tree in trees]
+    except Broken:
+        raise
+    except Exception as e:
+        raise Broken("cannot be run: %s: %s" % (type(e).__name__, e))
+
+
+def run(trees, codes, peer, names):
+    """Runs a test with the names of a solution: the verdict."""
     seen = {}
 
     def equal(a, b):
@@ -112,27 +90,59 @@ def run(peer, task):
     sys.modules["__test__"] = module
     space = module.__dict__
     space["__equal__"] = equal
+    space["__ran__"] = []
     try:
         bind(peer, space, names, trees)
-        for tree in trees:
-            exec(compile(ast.fix_missing_locations(Eq().visit(tree)), "test", "exec"), space)
+        for code in codes:
+            exec(code, space)
     except AssertionError as e:
         return dict({"v": "wrong", "message": str(e)[:400]}, **seen)
     except Gone:
         raise
     except BaseException as e:
         if isinstance(e, ModuleNotFoundError) and not hasattr(e, "from_solution"):
-            return {"v": "bad", "message": "cannot be run: %s" % e}
+            raise Broken("cannot be run: %s" % e)
         return {"v": "error", "message": (type(e).__name__ + ": " + str(e))[:400]}
     return {"v": "ok"}
 
 
-def judge(wire, data):
-    peer = Peer(wire, True)
+def meet(task, peer):
+    """A test meets a solution."""
+    trees, codes = parse(task)
+    m = peer.recv()
+    if m[0] != "value":
+        return {"v": "error", "message": str(m[3]) if len(m) > 3 else "the solution did not load"}
+    return run(trees, codes, peer, [n for n in m[1] if type(n) is str])
+
+
+def examine(task):
+    """A test without any solution, that one must not pass."""
+    answer = run(*parse(task), None, [])
+    if answer["v"] == "ok":
+        raise Broken("tests nothing: it passes without any program")
+    return answer
+
+
+def examine_call(task):
+    """The value of a call without any solution, for others to compare."""
     try:
-        answer = run(peer, json.loads(data))
+        compile(task["call"], "call", "eval")
+    except Exception as e:
+        raise Broken("cannot be run: %s: %s" % (type(e).__name__, e))
+    return {"v": "value", "value": json.loads(json.dumps(evaluate(task, {}), default=plain, allow_nan=False))}
+
+
+def judge(wire, kind, data):
+    try:
+        task = json.loads(data)
+        if kind == b"T":
+            answer = meet(task, Peer(wire, True))
+        else:
+            answer = examine_call(task) if "call" in task else examine(task)
     except Gone:
         answer = {"v": "gone"}
+    except Broken as e:
+        answer = {"v": "bad", "message": str(e)}
     except BaseException as e:
         answer = {"v": "error", "message": (type(e).__name__ + ": " + str(e))[:400]}
     wire.send(b"V", json.dumps(answer).encode())
@@ -145,16 +155,19 @@ def main():
     os.dup2(null, 1)
     while True:
         kind, data = wire.recv()
-        if kind != b"T":
+        if kind not in (b"T", b"C"):
             continue  # meant for a test that has ended
         pid = os.fork()
         if pid == 0:
             sys.stdout = io.StringIO()
-            judge(wire, data)
+            if kind == b"C":
+                signal.alarm(EXAMINE_SECONDS)
+            judge(wire, kind, data)
             os._exit(0)
         if os.waitpid(pid, 0)[1]:
             wire.send(b"V", b'{"v":"error","message":"the test ended the process that it ran in"}')
-            return  # who knows what it left unread
+            if kind == b"T":
+                return  # who knows what it left unread
 
 
 try:

@@ -13,6 +13,9 @@ static const char start_py[] = {
 static const char run_py[] = {
 #include "score_code_run.inc"
 };
+static const char value_py[] = {
+#include "score_code_value.inc"
+};
 static const char call_py[] = {
 #include "score_code_call.inc"
 };
@@ -49,9 +52,9 @@ int mint_code_runner_new(struct mint_code_runner **out, const struct mint_code_o
     }
     r->doc = mint_json_new();
     r->run = mint_xasprintf("%s%s", start_py, run_py);
-    r->call = mint_xasprintf("%s%s", start_py, call_py);
+    r->call = mint_xasprintf("%s%s%s", start_py, value_py, call_py);
     r->solution = mint_xasprintf("%s%s%s", start_py, peer_py, solution_py);
-    r->judge_py = mint_xasprintf("%s%s%s", start_py, peer_py, judge_py);
+    r->judge_py = mint_xasprintf("%s%s%s%s", start_py, peer_py, value_py, judge_py);
     *out = r;
     return 0;
 }
@@ -63,6 +66,7 @@ void mint_code_runner_free(struct mint_code_runner *r)
     mint_box_release(&r->judge);
     mint_sandbox_close(r->sandbox);
     mint_json_free(r->doc);
+    mint_buf_release(&r->examined);
     free(r->run);
     free(r->call);
     free(r->solution);
@@ -163,9 +167,8 @@ void mint_code_blame(const struct mint_box *box, struct mint_code_result *res)
 
 /* --- programs */
 
-/* The first of the programs that is there; malloc'ed, NULL with err. */
-static char *find_program(const struct mint_code_runner *r, const struct mint_code_lang *lang,
-                          struct mint_err *err)
+char *mint_code_program(const struct mint_code_runner *r, const struct mint_code_lang *lang,
+                        struct mint_err *err)
 {
     for (const char *at = lang->programs + 1; *at;) {
         size_t n = strcspn(at, " ");
@@ -352,20 +355,13 @@ int mint_code_run(struct mint_code_runner *r, const struct mint_json *doc,
                   struct mint_err *err)
 {
     struct plan p = {.lang = lang, .files = {{lang->file, code->data, code->len, false}}};
-    for (size_t i = 0; i < t->n; i++) {
-        if (t->v[i].kind != MINT_CODE_STDIO && strcmp(lang->name, "python"))
-            return mint_fail(err, MINT_ESCHEMA,
-                             "test %zu is for Python, the program is %s: tests of other languages "
-                             "are {\"input\",\"output\"}",
-                             i, lang->name);
-    }
     if ((int64_t)code->len > r->o.file_size) {
         for (size_t i = 0; i < t->n; i++)
             results[i].verdict = MINT_CODE_ERROR;
         mint_code_put(&results[0].why, "error", "the program is too large", 24);
         return 0;
     }
-    if (!(p.program = find_program(r, lang, err)))
+    if (!(p.program = mint_code_program(r, lang, err)))
         return -1;
     int rc = lang->compiled ? compile(r, &p, &results[0], err) : 0;
     for (size_t i = 1; rc == 1 && i < t->n; i++)

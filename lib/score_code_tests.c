@@ -176,6 +176,31 @@ static int read_name(const struct mint_json *j, const char *key, struct mint_are
     return *out ? 0 : mint_json_fail(j, v, err, "must be a string");
 }
 
+/* One test that wants no output is a test among others; nothing but such ones is none. */
+static bool all_silent(const struct mint_code_tests *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        struct mint_code_diff d;
+        if (t->v[i].kind != MINT_CODE_STDIO || t->v[i].exit_status ||
+            !mint_code_same_text("", 0, t->v[i].want, t->v[i].want_n, &d))
+            return false;
+    }
+    return true;
+}
+
+static void keep_raw(const struct mint_json *j, mint_json_val v, struct mint_arena *a,
+                     struct mint_code_tests *t)
+{
+    struct mint_buf b = MINT_BUF_INIT;
+    size_t n;
+    const char *raw = mint_json_raw(j, v, &n);
+    mint_buf_add(&b, raw, n);
+    mint_buf_addf(&b, "\n%s\n%s", t->setup ? t->setup : "", t->entry ? t->entry : "");
+    t->raw = mint_arena_strndup(a, b.data, b.len);
+    t->raw_n = b.len;
+    mint_buf_release(&b);
+}
+
 int mint_code_tests_read(const struct mint_json *j, const char *field, struct mint_arena *arena,
                          struct mint_code_tests *t, struct mint_err *err)
 {
@@ -188,6 +213,10 @@ int mint_code_tests_read(const struct mint_json *j, const char *field, struct mi
     MINT_TRY(read_all(j, v, arena, t, err));
     if (!t->n)
         return mint_json_fail(j, v, err, "holds no test");
+    if (all_silent(t))
+        return mint_json_fail(j, v, err, "tests nothing: a program that does nothing passes");
     MINT_TRY(read_name(j, "setup", arena, &t->setup, err));
-    return read_name(j, "entry_point", arena, &t->entry, err);
+    MINT_TRY(read_name(j, "entry_point", arena, &t->entry, err));
+    keep_raw(j, v, arena, t);
+    return 0;
 }

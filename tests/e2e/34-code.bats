@@ -107,9 +107,11 @@ open("connected", "w").write("x")' 3>&- &
         (.expect.verdict == "pass") != (.sequences[0].reward == 1)) | .name' s.jsonl
     [ -z "$output" ] || fail "other verdicts for: $output"
     [ "$(jq -r 'select(.name == "always_equal") | .sequences[0].reward' s.jsonl)" = 0 ]
-    [ "$(jq -r 'select(.name == "memory_hog") | .sequences[0].detail.code.first.verdict' s.jsonl)" = memory ]
-    [ "$(jq -r 'select(.name == "segfault") | .sequences[0].detail.code.first.signal' s.jsonl)" = 11 ]
     lacks "$(cat s.jsonl err)" "$secret"
+    # with time enough also where others keep the machine busy
+    jq -c 'select(.name == "memory_hog" or .name == "segfault")' h.jsonl >two.jsonl
+    mint-score code -j 2 --cpu-time 20 --wall-time 60 two.jsonl --plain >two
+    [ "$(jq -c '.sequences[0].detail.code.first | [.verdict, .signal]' two | sort | tr -d '\n')" = '["memory",null]["signal",11]' ]
     [ "$(ls out)" = file ] && [ "$(cat out/file)" = kept ]
     [ ! -e connected ]
     [ ! -e /dev/shm/mint-hostile-left ]
@@ -194,7 +196,7 @@ END
 "import io, contextlib\nb = io.StringIO()\nwith contextlib.redirect_stdout(b): hello()\nassert b.getvalue() == 'hi'",
 "class N:\n    def __init__(self, v, n=None): self.val, self.next = v, n\nassert total(N(1, N(2, N(3)))) == 6",
 "assert words('a b a') == {'a': 2, 'b': 1}",
-"assert math.sqrt(4) == 2 and sum([1, 2]) == 3",
+"assert math.sqrt(4) == 2 and sum([1, 2]) == 3 and hello is not None",
 "try:\n    sort(5)\n    assert False\nexcept AttributeError: pass"]
 END
     jq -nc --rawfile s sol.py --slurpfile t tests.json '{tests: $t[0], sequences: [{text: ("```python\n" + $s + "```")}]}' >r.jsonl
@@ -227,7 +229,7 @@ END
 @test "nothing lives on when the tool is killed" {
     mark mark-term
     mark mark-kill
-    one '{"tests":[{"output":""}]}' $'import os, time\nif os.fork() == 0: os.setsid()\ntime.sleep(1000)' >one.jsonl
+    one '{"tests":[{"output":"1"}]}' $'import os, time\nif os.fork() == 0: os.setsid()\ntime.sleep(1000)' >one.jsonl
     for _ in $(seq 8); do cat one.jsonl; done >r.jsonl
     for sig in TERM KILL; do
         local mark=$PWD/mark-${sig,,}
@@ -276,7 +278,7 @@ END
     expect_error 1 'must be one of "python"'
     one '{"language":"c","tests":["assert 1"]}' $'```c\nint x;\n```' >n.jsonl
     run_tool mint-score code n.jsonl -o out
-    expect_error 1 'test 0 is for Python'
+    expect_error 1 'is c, and test 0 for Python'
 }
 
 @test "a test that tests nothing is a broken record" {
@@ -284,7 +286,8 @@ END
     for t in '' '# c' '"""doc"""' pass 'import math' 'x = [1, 2]' 'assert True' 'print("ok")' 'g = lambda: f(1)' \
         $'def test_f():\n    assert f(1) == 3' $'class T:\n    n: int = 0\n    def test(self): assert f(1) == 3' \
         $'try:\n    import math\nexcept ImportError:\n    pass' \
-        $'def main():\n    assert f(1) == 3\nif __name__ == "__main__":\n    main()'; do
+        $'def main():\n    assert f(1) == 3\nif __name__ == "__main__":\n    main()' \
+        $'x = 1\nassert x == 1' 'assert sum([1, 2]) == 3' $'try:\n    f(1)\nexcept Exception: pass'; do
         one "$(jq -nc --arg t "$t" '{entry_point: "f", tests: ["assert f(1)", $t]}')" 'def f(x): return 2' >n.jsonl
         run_tool mint-score code n.jsonl -o out
         expect_error 1 'n.jsonl:1: '
@@ -298,6 +301,34 @@ END
     one '{"tests":["pass"]}' 'import os; os._exit(0)' >n.jsonl
     run_tool mint-score code n.jsonl -o out
     expect_error 1 'test 0 tests nothing'
+}
+
+@test "broken tests are noticed whatever the responses are" {
+    local t
+    # no program, one that does not load, one in another language
+    for t in '"assert ("' '"return 1"' '"import no_such_module"' '{"call":"f(","expect":1}' '{"call":"1","expect":1}' \
+        '{"call":"max","args":[[1,2]],"expect":2}' '{"call":"x = 1","expect":1}'; do
+        one "{\"tests\":[\"assert f(1) == 2\",$t]}" '' 'raise ValueError' $'```c\nint main(){}\n```' >n.jsonl
+        run_tool mint-score code n.jsonl -o out
+        expect_error 1 'n.jsonl:1: test 1 '
+        [[ $stderr =~ 'cannot be run: '|'tests nothing: it passes without any program' ]] || fail "$t: $stderr"
+    done
+    one '{"tests":[{"output":""},{"input":"1","output":" \n\n"}]}' '' >n.jsonl
+    run_tool mint-score code n.jsonl -o out
+    expect_error 1 'tests (column 10) tests nothing: a program that does nothing passes'
+    {
+        # silence is a test among others, and so is a status
+        one '{"tests":[{"input":"0","output":""},{"input":"1","output":"1"}]}' $'x = int(input())\nif x: print(x)'
+        one '{"tests":[{"output":"","expect_exit":2}]}' 'exit(2)'
+        # the builtin cannot do what these want
+        one '{"tests":[{"call":"sum(1, 2)","expect":3},{"call":"pow","args":[2],"expect":4}]}' \
+            $'def sum(a, b): return a + b\ndef pow(a): return a * a'
+        # Python tests are for Python: a program in another language is none, and no fault of the record
+        one '{"tests":["assert f() == 1"]}' $'```c\nint f(){return 1;}\n```' $'```\ndef f(): return 1\n```'
+    } >good.jsonl
+    run_tool mint-score code good.jsonl -o good
+    expect 0
+    [ "$(rewards good)" = '[1][1][1][0,1]' ]
 }
 
 @test "check(candidate) is called, or the record is broken" {
