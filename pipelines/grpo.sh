@@ -22,7 +22,7 @@ END
 }
 
 known='run|model|prompts|steps|start|seed|device|precision|threads|sample\.[a-z0-9-]+|score[0-9]*(\.[a-z0-9-]+)?'
-known="$known"'|dynamic\.(groups|max-waves)|(advantage|train|adapter|eval)\.[a-z0-9-]+'
+known="$known"'|dynamic\.(groups|max-waves)|environment(\.[a-z0-9-]+)?|(advantage|train|adapter|eval)\.[a-z0-9-]+'
 # Names that a run may change: they do not enter any byte of a step that is done.
 free='run|steps|threads|eval\.every'
 
@@ -71,10 +71,17 @@ configure() {
     eval_prompts=$(conf_get eval.prompts '')
     wanted=$(conf_get dynamic.groups 0)
     max_waves=$(conf_get dynamic.max-waves 8)
+    environment=$(conf_get environment '')
+    turns=$(conf_get environment.turns 2)
     [ -n "$run_dir" ] || run_dir=$(conf_get run '')
     [ -n "$run_dir" ] || usage_error "name a run folder, or give the conf a line \`run = FOLDER\`"
     count steps "$steps" && count seed "$seed" && count eval.every "$every"
     count dynamic.groups "$wanted" && count dynamic.max-waves "$max_waves"
+    count environment.turns "$turns"
+    [ -n "$environment" ] || [ -z "$(conf_options environment)" ] ||
+        die "$conf_file: environment.* is for an environment, which is not there"
+    [ -z "$environment" ] || command -v "$environment" >/dev/null ||
+        die "$conf_file: environment = $environment is no program"
     [ "$max_waves" -gt 0 ] || die "$conf_file: dynamic.max-waves = 0 would never draw anything"
     [ "$wanted" -gt 0 ] || [ -z "$(conf_get dynamic.max-waves '')" ] ||
         die "$conf_file: dynamic.max-waves is for dynamic.groups, which is not there"
@@ -160,6 +167,12 @@ check_options() {
         [ -z "$start" ] || set -- --adapter "$start" "$@"
         check mint-sample --model "$model" --dry-run "$@"
     done
+    if [ -n "$environment" ]; then
+        eval "set -- $(conf_options sample)$common"
+        eval "set -- $(that_go_on "$@") $(conf_options environment turns)"
+        [ -z "$start" ] || set -- --adapter "$start" "$@"
+        check mint-sample --model "$model" --continue "$@" "$none"
+    fi
     for scorer in $(scorers); do
         eval "set -- $(conf_options "$scorer")"
         check mint-score "$(conf_get "$scorer" '')" "$@" "$none"
@@ -204,7 +217,46 @@ sample() {
     shift 3
     [ -z "$policy" ] || set -- --adapter "$policy" "$@"
     eval "set -- \"\$@\" $common"
-    measured "${rollouts%.jsonl.zst}.metrics" "$rollouts" mint-sample --model "$model" "$@" "$source"
+    if [ -n "$environment" ]; then
+        converse "$@"
+    else
+        measured "${rollouts%.jsonl.zst}.metrics" "$rollouts" mint-sample --model "$model" "$@" "$source"
+    fi
+}
+
+# Turn by turn: $rollouts, by the options of the first turn. Between two turns stands what the environment makes of the
+# one before.
+converse() {
+    base=${rollouts%.jsonl.zst} turn=1
+    if [ -z "$dry_run" ] && [ -e "$rollouts" ]; then
+        tidy "$rollouts"
+        return
+    fi
+    measured "$base-turn1.metrics" "$base-turn1.jsonl.zst" mint-sample --model "$model" "$@" "$source"
+    eval "set -- $(that_go_on "$@") $(conf_options environment turns)"
+    while [ "$turn" -lt "$turns" ]; do
+        answered=$base-turn$turn-answered.jsonl
+        # shellcheck disable=SC2016
+        run "$answered" sh -c 'zstd -dcq "$1" >"$2.tmp-in" && "$0" <"$2.tmp-in" >"$2.tmp-out" && mv "$2.tmp-out" "$2"' \
+            "$environment" "$base-turn$turn.jsonl.zst" "$answered"
+        turn=$((turn + 1))
+        to=$base-turn$turn
+        [ "$turn" -lt "$turns" ] || to=$base
+        measured "$to.metrics" "$to.jsonl.zst" mint-sample --model "$model" --continue "$@" "$answered"
+    done
+}
+
+# Of the options of the first turn, those for the others, quoted for eval.
+that_go_on() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --exclude) shift ;;
+        --group-size=* | --chat | --system=* | --think=* | --template=* | --allow-special | --once) ;;
+        --step=* | --groups-per-batch=* | --shuffle-seed=* | --shard=*) ;;
+        *) printf "%s " "$(quoted "$1")" ;;
+        esac
+        shift
+    done
 }
 
 # The options of mint-sample that measure: greedy, one response a prompt, unless the conf says otherwise.

@@ -528,3 +528,65 @@ kept() {
     expect_error 1 'dynamic.max-waves is for dynamic.groups, which is not there'
     [ ! -e run ]
 }
+
+turns_conf() {
+    conf 2 | grep -v '^score'
+    cat >always.sh <<'END'
+#!/bin/sh
+exec jq -c '.sequences |= map(.observation = "=;")'
+END
+    chmod +x always.sh
+    printf '%s\n' 'environment = ./always.sh' 'environment.turns = 3' 'eval.every = 2' 'eval.prompts = prompts.jsonl' \
+        'sample.shuffle-seed = 3' 'score = regex' 'score.pattern = [a-e]'
+}
+
+@test "an environment answers between the turns; a run of turns goes on where it was killed" {
+    turns_conf >turns.conf
+    run_tool grpo turns.conf whole
+    expect 0
+    for f in whole/step-0001/rollouts whole/eval/0002; do
+        [ "$(zstd -dcq $f.jsonl.zst | jq '.sequences[] | .turns' | sort -u)" -eq 3 ]
+        [ "$(zstd -dcq $f-turn1.jsonl.zst | jq -c '[.id, .sequences[].tokens]')" = \
+            "$(zstd -dcq $f.jsonl.zst | jq -c '[.id, (.sequences[] | .logprobs as $l | .tokens[:($l | index(null))])]')" ]
+    done
+    jq -es 'map(select(.tool == "mint-train")) | length == 2 and all(.[]; .["optim/ratio_max"] == 1)' whole/metrics.jsonl
+    # the commands of a dry run do the same
+    grpo -n turns.conf run | grep -v '^#' >commands
+    sh -eu commands
+    diff <(state whole) <(state run)
+    # killed at any stage
+    local n=1
+    while [ $n -le 9 ]; do
+        rm -rf run
+        printf '#!/bin/sh\nn=$(cat n)\necho $((n - 1)) >n\n[ $n -gt 0 ] || kill -9 $PPID\nexec %s "$@"\n' "$MINT_BIN/mint-sample" >killer
+        mkdir -p fake && mv killer fake/mint-sample && chmod +x fake/mint-sample
+        for other in score advantage train; do ln -sf "$MINT_BIN/mint-$other" fake/; done
+        echo $((n + 3)) >n # four calls check the options
+        MINT_BIN=$PWD/fake run_tool grpo -q turns.conf run
+        sleep 0.1
+        run_tool grpo -q turns.conf run
+        expect 0
+        diff <(state whole) <(state run) || fail "killed at $n: other bytes"
+        n=$((n + 4))
+    done
+}
+
+@test "an environment that fails stops the run, and what is wrong about it is said at once" {
+    turns_conf >turns.conf
+    printf '#!/bin/sh\nhead -c 100\nexit 1\n' >always.sh
+    run_tool grpo turns.conf
+    expect 1
+    has "$stderr" 'run/eval/0000-turn1-answered.jsonl could not be made'
+    [ ! -e run/eval/0000-turn1-answered.jsonl ]
+    sed 's/^environment =.*/environment = .\/nowhere/' turns.conf >bad.conf
+    run_tool grpo bad.conf other
+    expect_error 1 'environment = ./nowhere is no program'
+    grep -v '^environment =' turns.conf >bad.conf
+    run_tool grpo bad.conf other
+    expect_error 1 'environment.* is for an environment, which is not there'
+    echo 'environment.group-size = 3' | cat turns.conf - >bad.conf
+    run_tool grpo bad.conf other
+    expect 1
+    has "$stderr" '--group-size goes with a run that begins responses'
+    [ ! -e other ]
+}
