@@ -237,7 +237,7 @@ converse() {
     while [ "$turn" -lt "$turns" ]; do
         answered=$base-turn$turn-answered.jsonl
         # shellcheck disable=SC2016
-        run "$answered" sh -c 'zstd -dcq "$1" >"$2.tmp-in" && "$0" <"$2.tmp-in" >"$2.tmp-out" && mv "$2.tmp-out" "$2"' \
+        run "$answered" sh -c 'zstd -dcq "$1" >"$2.tmp-in" && "$0" <"$2.tmp-in" >"$2.tmp-out" && rm "$2.tmp-in" && mv "$2.tmp-out" "$2"' \
             "$environment" "$base-turn$turn.jsonl.zst" "$answered"
         turn=$((turn + 1))
         to=$base-turn$turn
