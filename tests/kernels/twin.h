@@ -86,7 +86,7 @@ inline double truth_bound(bool f32)
 }
 inline double twin_bound(bool f32)
 {
-    return f32 ? 1e-6 : 5e-4;
+    return f32 ? 1e-6 : 1e-3;
 }
 
 inline void agree(const char *what, bool f32, const Doubles &want, const Floats &twin,
