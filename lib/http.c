@@ -107,8 +107,8 @@ static int check(const struct mint_http_opts *o, struct mint_err *err)
     size_t scheme = host ? (size_t)(host - o->url) : 0;
     if (!(scheme == 4 && !strncmp(o->url, "http", 4)) &&
         !(scheme == 5 && !strncmp(o->url, "https", 5)))
-        return mint_fail(err, MINT_EUSAGE, "the URL %.200s does not begin with http:// or https://",
-                         o->url);
+        return mint_fail(err, MINT_EUSAGE, "the URL %.*s does not begin with http:// or https://",
+                         (int)strcspn(o->url, "?#"), o->url);
     host += 3;
     size_t n = strcspn(host, "/?#");
     if (!n || memchr(host, '@', n))
@@ -280,7 +280,9 @@ static void say_why(struct lane *l, CURLcode code)
         what = l->said;
     if (code == CURLE_PEER_FAILED_VERIFICATION)
         more = "; CURL_CA_BUNDLE=FILE names authorities of your own";
-    snprintf(l->post->why, sizeof(l->post->why), "%.180s%s", what, more);
+    size_t n = code == CURLE_OK ? strcspn(what, "?#") : strlen(what); /* a query may hold secrets */
+    snprintf(l->post->why, sizeof(l->post->why), "%.*s%s", (int)MINT_MIN(n, (size_t)180), what,
+             more);
 }
 
 static double wait_before(const struct lane *l)

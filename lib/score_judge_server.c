@@ -216,7 +216,8 @@ static int done_post(void *ctx, struct mint_http_post *p, struct mint_err *err)
     hide_key(s, &q->reply);
     const char *what_to_do = s->answered ? NULL : remedy(p);
     if (what_to_do)
-        return mint_fail(err, MINT_EIO, "%s: %s%s", s->url, q->reply.data, what_to_do);
+        return mint_fail(err, MINT_EIO, "%.*s: %s%s", (int)strcspn(s->url, "?#"), s->url,
+                         q->reply.data, what_to_do);
     return s->calls->done(s->calls->ctx, q, err);
 }
 

@@ -231,6 +231,10 @@ of() {
     run_tool mint-score judge --judge-url "$url" --judge-key-env KEY --plain r.jsonl
     expect_error 1 'status 401'
     lacks "$all$stderr" s3cret
+    # nor is the query of an address, which is no place for it
+    run_tool mint-score judge --judge-url "$url?key=s3cret" r.jsonl -o t.zst
+    expect_error 1 'completions: the judge answers with HTTP status 401'
+    lacks "$stderr" s3cret
 }
 
 @test "answers in pieces, halves, too long; a date to come back at" {
