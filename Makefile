@@ -222,14 +222,14 @@ $(B)/tests/inject/%.so: tests/inject/%.c
 .PHONY: test-programs test test-lint test-unit test-fuzz test-e2e test-san lint
 UNIT_BIN := $(UNIT:%=$(B)/tests/unit/%)
 FUZZ_BIN := $(FUZZ:%=$(B)/tests/fuzz/%)
-test-programs: all $(UNIT_BIN) $(FUZZ_BIN) $(INJECT:%=$(B)/tests/inject/%.so)
+test-programs: all $(UNIT_BIN) $(FUZZ_BIN) $(INJECT:%=$(B)/tests/inject/%.so) $(EMU_TESTS)
 
 # test installs what is missing, builds both flavours, runs everything and ends with the sum.
 test: ## everything: lint, then unit, fuzz corpora and end to end, plain and under ASan+UBSan; one count at the end
 	@$(MAKE) deps
 	@$(PARALLEL) test-programs
 	@$(SAN_MAKE) test-programs
-	@tests/run $(B) lint unit fuzz e2e $(SAN_BUILD) unit fuzz e2e
+	@tests/run $(B) lint unit fuzz kernels e2e $(SAN_BUILD) unit fuzz e2e
 lint: all ## layers, sizes, banned calls, exported names, scripts, pages
 	@tests/run $(B) lint
 test-unit: test-programs ## unit tests and fuzz corpora

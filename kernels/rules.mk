@@ -57,6 +57,9 @@ $(B)/tests/kernels/mint-cuda.so: $(KERNELS:%.cu=$(B)/obj/emu-plain/%.o) $(PLUGIN
 	$(call say,LINK)
 	$(Q)$(CXX) -shared -Wl,-z,defs $^ -o $@
 
+# What make test runs of this: not in the sanitizers' flavour, where the emulator has builds of its own.
+EMU_TESTS := $(if $(filter 1,$(X86)),$(if $(SAN),,$(B)/tests/kernels/plain $(B)/tests/kernels/mint-cuda.so))
+
 # ---- for devices -----------------------------------------------------------------------------------------------------
 
 # Code for A100 and its kin and for H100 and H200; PTX, which the driver compiles, for what comes after them.

@@ -5,6 +5,7 @@
  *
  *   EMU_DRIVER=N    the driver's version, as 13000 for 13.0; 0: there is none
  *   EMU_DEVICES=N   that many devices (1)
+ *   EMU_CAPABILITY=N  their compute capability (90)
  *   EMU_MEMORY=N    bytes of device memory (2 GiB)
  */
 #ifndef EMU_RUNTIME_H
@@ -147,7 +148,8 @@ static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
     strcpy(p->name, "emulated");
     p->totalGlobalMem = emu::memory_total();
     p->sharedMemPerBlockOptin = emu::SMEM_MAX;
-    p->major = 9;
+    p->major = (int)emu::number("EMU_CAPABILITY", 90) / 10;
+    p->minor = (int)emu::number("EMU_CAPABILITY", 90) % 10;
     p->multiProcessorCount = 132;
     return cudaSuccess;
 }
