@@ -590,3 +590,22 @@ END
     has "$stderr" '--group-size goes with a run that begins responses'
     [ ! -e other ]
 }
+
+@test "the calculator answers calls and nothing else" {
+    local in='{"n":1e3,"sequences":[{"text":"<12*7>"},{"text":"<1*2>2;<2-5>"},{"text":"<1/2>"},{"text":"84","x":[null]},{"text":">"},{"text":"<1+1> "}]}'
+    [ "$("$MINT_ROOT/pipelines/calculator/calculator.jq" <<<"$in" | jq -c '[.sequences[].observation]')" = \
+        '["84;","-3;","error;",null,"error;",null]' ]
+    [ "$("$MINT_ROOT/pipelines/calculator/calculator.jq" <<<"$in" | jq -c '.sequences[3]')" = '{"text":"84","x":[null]}' ]
+}
+
+@test "the run with the calculator goes from nothing to checkpoints, and resumes" {
+    run_tool "$MINT_ROOT/pipelines/calculator/run.sh" work 320 2
+    expect 0
+    [ "$(grep -c accuracy <<<"$output")" -eq 2 ]
+    zstd -dcq work/run/step-0002/rollouts.jsonl.zst | jq -es 'any(.[].sequences[]; .turns == 2 or .turns == null)'
+    find work -type f ! -name lock ! -name 'metrics.jsonl' ! -name grpo.conf -printf '%p %i %T@\n' | sort >before
+    run_tool "$MINT_ROOT/pipelines/calculator/run.sh" work 320 2
+    expect 0
+    find work -type f ! -name lock ! -name 'metrics.jsonl' ! -name grpo.conf -printf '%p %i %T@\n' | sort >after
+    same before after
+}
