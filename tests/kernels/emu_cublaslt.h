@@ -116,15 +116,21 @@ static inline cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(
 namespace emu
 {
 
-/* Sixteen elements of the inner dimension, of a row of op(A) or a column of op(B). */
-static inline void lt_row(Row16 *r, const void *x, const cublasLtMatrixLayoutOpaque_t *l,
-                          bool krows, uint64_t i, uint64_t k0, uint64_t K)
+/* n rows of op(A), or columns of op(B), cut into pieces of sixteen of the inner dimension. */
+static inline std::vector<Row16> lt_rows(const void *x, const cublasLtMatrixLayoutOpaque_t *l,
+                                         bool krows, uint64_t n, uint64_t K)
 {
-    r->special = false;
-    for (uint64_t k = 0; k < 16; k++) {
-        uint64_t at = krows ? (k0 + k) * (uint64_t)l->ld + i : i * (uint64_t)l->ld + k0 + k;
-        unpack(r, (int)k, k0 + k < K ? ((const uint16_t *)x)[at] : 0);
-    }
+    uint64_t pieces = (K + 15) / 16, ld = (uint64_t)l->ld;
+    std::vector<Row16> r(n * pieces);
+    for (uint64_t i = 0; i < n; i++)
+        for (uint64_t k = 0; k < 16 * pieces; k++) {
+            Row16 *p = &r[i * pieces + k / 16];
+            uint64_t at = krows ? k * ld + i : i * ld + k;
+            if (k % 16 == 0)
+                p->special = false;
+            unpack(p, (int)(k % 16), k < K ? ((const uint16_t *)x)[at] : 0);
+        }
+    return r;
 }
 
 static inline float lt_dot(int kind, float c, const Row16 *a, const Row16 *b)
@@ -153,15 +159,13 @@ static inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc
     if (m != ld->rows || n != ld->cols || K != K2)
         emu::fail("cuBLASLt: shapes do not fit");
     bool add = *(const float *)beta != 0;
+    std::vector<emu::Row16> a = emu::lt_rows(A, la, !ta, m, K), b = emu::lt_rows(B, lb, tb, n, K);
+    uint64_t pieces = (K + 15) / 16;
     for (uint64_t j = 0; j < n; j++)
         for (uint64_t i = 0; i < m; i++) {
             float c = 0;
-            for (uint64_t k = 0; k < K; k += 16) {
-                emu::Row16 a, b;
-                emu::lt_row(&a, A, la, !ta, i, k, K);
-                emu::lt_row(&b, B, lb, tb, j, k, K);
-                c = emu::lt_dot(algo->kind, c, &a, &b);
-            }
+            for (uint64_t k = 0; k < pieces; k++)
+                c = emu::lt_dot(algo->kind, c, &a[i * pieces + k], &b[j * pieces + k]);
             uint64_t at = j * (uint64_t)ld->ld + i;
             ((float *)D)[at] = add ? c + ((const float *)C)[at] : c;
         }

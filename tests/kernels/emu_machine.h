@@ -269,6 +269,11 @@ EMU_RAW inline bool skip(const char *file, int line)
     return true;
 }
 
+EMU_RAW inline bool same_place(const char *f, int l, const char *file, int line)
+{
+    return l == line && (f == file || !strcmp(f, file));
+}
+
 EMU_RAW inline Coll *find_coll(Warp *w, uint32_t mask, const char *file, int line)
 {
     for (auto &c : w->c)
@@ -295,7 +300,7 @@ EMU_RAW inline Coll *meet(uint32_t mask, const uint64_t *w, int n, unsigned *buf
     if (c->arrived == 0) {
         c->file = file;
         c->line = line;
-    } else if (c->line != line || strcmp(c->file, file)) {
+    } else if (!same_place(c->file, c->line, file, line)) {
         fail("lanes of one warp meet at different places: %s:%d and %s:%d", c->file, c->line, file,
              line);
     }
@@ -330,7 +335,7 @@ EMU_RAW inline void barrier(const char *file, int line)
     if (!m.waiting) {
         m.bar_file = file;
         m.bar_line = line;
-    } else if (m.bar_line != line || strcmp(m.bar_file, file)) {
+    } else if (!same_place(m.bar_file, m.bar_line, file, line)) {
         fail("threads wait at different barriers: %s:%d and %s:%d", m.bar_file, m.bar_line, file,
              line);
     }
