@@ -130,6 +130,15 @@ answers() {
     jq -e '."reward/lo" < ."reward/mean" and ."reward/mean" < ."reward/hi"' 1.jsonl
 }
 
+@test "summary: every number as computed once more from the records" {
+    command -v python3 >/dev/null || skip "no python3"
+    for seed in 1 2 3 4 5 6; do
+        "$MINT_ROOT/tests/e2e/summary_check.py" make $seed >$seed.jsonl
+        mint-score none --summary --metrics m$seed.jsonl $seed.jsonl >/dev/null
+        "$MINT_ROOT/tests/e2e/summary_check.py" check $seed.jsonl m$seed.jsonl
+    done
+}
+
 @test "summary: majority of all and of k, first answers first" {
     { answers a 1 1 2 1 1; answers b 1 2 2 1 1; answers c 1 2 2 2 2; answers d 1 x x x x; } >r.jsonl
     run_tool mint-score number --summary --metrics m.jsonl r.jsonl
