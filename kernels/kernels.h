@@ -190,8 +190,8 @@ void mint_k_qkv_backward(void *dqkv, bool f32, const float *dq, const float *dk,
 /* Who computes what of dq, dk, dv, for one or more calls with the same sequences. Only speed
  * depends on it. */
 struct mint_k_backward_plan {
-    int32_t rows, pages; /* jobs of dq; of dk and dv */
-    int64_t words;       /* of the table, int32 */
+    int32_t rows, slices, wholes; /* jobs of dq; of dk and dv by slices of pages and whole ones */
+    int64_t words;                /* of the table, int32 */
 };
 /* On the host, all pointers too. table NULL: only counts. The caller brings seqs, pages and table
  * to the device. pos0 of every sequence is a multiple of MINT_K_PAGE. */

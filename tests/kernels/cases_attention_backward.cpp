@@ -193,8 +193,33 @@ struct Gradients {
     Floats dq, dk, dv;
 };
 
-/* shuffle: the jobs in another order, as which they may run anyway. */
-Gradients run_device(const Batch &b, bool shuffle = false)
+/* Who computes what: as planned; dk and dv of whole pages or of slices only; in another order. */
+enum Jobs { PLANNED, WHOLES, SLICES, TURNED };
+
+std::vector<int32_t> jobs_of(const Batch &b, struct mint_k_backward_plan *plan, Jobs how)
+{
+    const int64_t n = (int64_t)b.seqs.size();
+    mint_k_attention_backward_plan(plan, nullptr, &b.s, b.seqs.data(), n);
+    std::vector<int32_t> jobs((size_t)plan->words);
+    mint_k_attention_backward_plan(plan, jobs.data(), &b.s, b.seqs.data(), n);
+    if (how == PLANNED)
+        return jobs;
+    const int step = how == WHOLES ? MINT_K_PAGE : 16;
+    int32_t pages = 0;
+    jobs.resize((size_t)plan->rows * 2);
+    for (size_t i = 0; i < b.seqs.size(); i++)
+        for (int p = 0; p < b.seqs[i].rows; p += step, pages++) {
+            jobs.push_back((int32_t)i);
+            jobs.push_back(b.seqs[i].pos0 + p);
+        }
+    plan->slices = how == WHOLES ? 0 : pages;
+    plan->wholes = how == WHOLES ? pages : 0;
+    for (int32_t i = 0; how == TURNED && i < plan->rows / 2; i++)
+        std::swap_ranges(&jobs[i * 2], &jobs[i * 2] + 2, &jobs[(plan->rows - 1 - i) * 2]);
+    return jobs;
+}
+
+Gradients run_device(const Batch &b, Jobs how = PLANNED)
 {
     const int hd = b.s.head_dim;
     Dev<unsigned char> q(to_act(b.q, b.f32)), out(to_act(b.out, b.f32)), g(q.n);
@@ -205,15 +230,10 @@ Gradients run_device(const Batch &b, bool shuffle = false)
     Dev<int32_t> pages(b.page);
     mint_k_kv kv = {k.p, v.p, (int64_t)b.s.kv_heads * MINT_K_PAGE * hd, MINT_K_PAGE * hd};
     struct mint_k_backward_plan plan;
-    int64_t n = (int64_t)b.seqs.size();
-    mint_k_attention_backward_plan(&plan, nullptr, &b.s, b.seqs.data(), n);
-    std::vector<int32_t> jobs((size_t)plan.words);
-    mint_k_attention_backward_plan(&plan, jobs.data(), &b.s, b.seqs.data(), n);
-    for (size_t i = 0; shuffle && i + 3 < (size_t)plan.rows * 2; i += 4)
-        std::swap_ranges(&jobs[i], &jobs[i] + 2, &jobs[i] + 2);
-    Dev<int32_t> table(jobs);
-    mint_k_attention_backward(dq.p, dk.p, dv.p, b.f32, dout.p, out.p, lse.p, q.p, &kv, seqs.p, n,
-                              pages.p, &plan, table.p, delta.p, g.p, &b.s, b.T, nullptr);
+    Dev<int32_t> table(jobs_of(b, &plan, how));
+    mint_k_attention_backward(dq.p, dk.p, dv.p, b.f32, dout.p, out.p, lse.p, q.p, &kv, seqs.p,
+                              (int64_t)b.seqs.size(), pages.p, &plan, table.p, delta.p, g.p, &b.s,
+                              b.T, nullptr);
     g.get(); /* its guards */
     return {dq.get(), dk.get(), dv.get()};
 }
@@ -230,7 +250,8 @@ void compare(int heads, int kv_heads, int head_dim, bool f32, const std::vector<
 {
     Batch b = prepared(heads, kv_heads, head_dim, f32, list);
     reference(&b);
-    const Gradients g = run_device(b);
+    const Gradients g = run_device(b, WHOLES), h = run_device(b, SLICES);
+    CHECK(g.dk == h.dk && g.dv == h.dv, "slices of pages");
     const Floats *got[3] = {&g.dq, &g.dk, &g.dv}, *cpu[3] = {&b.dq, &b.dk, &b.dv};
     const double most = f32 ? 2e-6 : 5e-3, twin = f32 ? 2e-6 : 2e-4;
     for (int i = 0; i < 3; i++) {
@@ -269,17 +290,17 @@ Batch part_of(const Batch &b, size_t i, size_t j)
 }
 
 /* A family's gradients have the same bits alone and among others. */
-void families_apart(int head_dim, bool f32)
+void families_apart(int heads, int head_dim, bool f32)
 {
-    Batch b = prepared(6, 2, head_dim, f32,
-                       {{5, 0}, {90, 0}, {30, 64}, {7, 64}, {70, 0}, {3, 64}, {1, 0}});
-    const Gradients all = run_device(b), other = run_device(b, true);
+    Batch b = prepared(heads, 1, head_dim, f32,
+                       {{5, 0}, {70, 0}, {20, 64}, {7, 64}, {66, 0}, {3, 64}, {1, 0}});
+    const Gradients all = run_device(b), other = run_device(b, TURNED);
     CHECK(all.dq == other.dq && all.dk == other.dk && all.dv == other.dv, "order of the jobs");
     kt::bits(all.dk);
     for (size_t i = 0, j; i < b.seqs.size(); i = j) {
         for (j = i + 1; j < b.seqs.size() && b.seqs[j].pos0;)
             j++;
-        const Gradients one = run_device(part_of(b, i, j));
+        const Gradients one = run_device(part_of(b, i, j), i & 1 ? WHOLES : PLANNED);
         CHECK(one.dq == rows_of(b, all.dq, i, j), "dq of sequences %zu..%zu", i, j);
         CHECK(one.dk == rows_of(b, all.dk, i, j), "dk of sequences %zu..%zu", i, j);
         CHECK(one.dv == rows_of(b, all.dv, i, j), "dv of sequences %zu..%zu", i, j);
@@ -326,10 +347,40 @@ CASE(attention_backward_f32)
 
 CASE(attention_backward_bits_are_the_family_s)
 {
-    families_apart(64, false);
+    families_apart(3, 64, false);
     if (kt::quick)
         return;
-    families_apart(128, false);
-    families_apart(16, false);
-    families_apart(16, true);
+    families_apart(1, 128, false);
+    families_apart(2, 16, false);
+    families_apart(2, 16, true);
+}
+
+/* A prompt's pages are cut into slices when many samples go on from it, those of a long sequence
+ * are not; everything is computed once. */
+CASE(attention_backward_plan)
+{
+    Batch b = {};
+    b.s = {16, 8, 128, 1};
+    b.seqs = {{0, 8192, 0, 0}};
+    struct mint_k_backward_plan plan;
+    jobs_of(b, &plan, PLANNED);
+    CHECK(plan.rows == 256 && plan.slices == 0 && plan.wholes == 128, "%d rows, %d slices, %d",
+          plan.rows, plan.slices, plan.wholes);
+    b.seqs = {{0, 705, 0, 0}};
+    for (int i = 1; i < 16; i++)
+        b.seqs.push_back({705 + (i - 1) * 449, 449, 256, 12 * i});
+    const std::vector<int32_t> jobs = jobs_of(b, &plan, PLANNED);
+    CHECK(plan.slices == 16 && plan.wholes == 8 * 16, "%d slices, %d", plan.slices, plan.wholes);
+    std::vector<int> done[2] = {std::vector<int>(705 + 15 * 449, 0), std::vector<int>(2 * 7440, 0)};
+    for (int32_t i = 0; i < plan.rows + plan.slices + plan.wholes; i++) {
+        const mint_k_seq &s = b.seqs[(size_t)jobs[(size_t)i * 2]];
+        const int first = jobs[(size_t)i * 2 + 1], dq = i < plan.rows;
+        const int n = dq ? 64 : i < plan.rows + plan.slices ? 16 : MINT_K_PAGE;
+        const int at = dq ? s.row0 * 2 + first : s.row0 + first - s.pos0;
+        const int end = (s.row0 + s.rows) * (dq ? 2 : 1);
+        for (int j = at; j < std::min(at + n, end); j++)
+            done[dq][(size_t)j]++;
+    }
+    for (const std::vector<int> &d : done)
+        CHECK(std::all_of(d.begin(), d.end(), [](int x) { return x == 1; }), "not all, or twice");
 }
