@@ -86,8 +86,8 @@ static int lora_grads(const struct mint_model *m, const struct mint_adapter *a, 
         MINT_TRY(ops->outer(m->dev, da, 1.0f, g->dua, r, r, f->x, in, in, row0, rows, err));
         MINT_TRY(
             ops->outer(m->dev, db, lora->scale, f->dy, f->lddy, out, u, r, r, row0, rows, err));
-        MINT_TRY(mint_gradtree_push(tree, pa, da, err));
-        MINT_TRY(mint_gradtree_push(tree, pa + 1, db, err));
+        MINT_TRY(mint_gradtree_push(tree, pa, b->leaf_number[i], da, err));
+        MINT_TRY(mint_gradtree_push(tree, pa + 1, b->leaf_number[i], db, err));
     }
     return 0;
 }
@@ -128,7 +128,7 @@ static int mlp_backward(const struct mint_model *m, const struct mint_adapter *a
 }
 
 static int attention_backward(const struct mint_model *m, const struct mint_adapter *a, int l,
-                              const struct mint_kv *kv, const struct mint_work *w,
+                              const struct mint_kv *kv, int kv_layer, const struct mint_work *w,
                               struct mint_back *g, const float *x_in, const struct mint_batch *b,
                               struct mint_gradtree *tree, struct mint_err *err)
 {
@@ -147,7 +147,7 @@ static int attention_backward(const struct mint_model *m, const struct mint_adap
     MINT_TRY(ops->cast(m->dev, g->dy, g->dx, b->T * H, err));
     MINT_TRY(map_backward(m, a, l, &o, w, g, g->dout, false, b, tree, err));
     MINT_TRY(ops->attention_backward(m->dev, g->dq, g->dk, g->dv, g->dout, w->o, w->lse, w->q, kv,
-                                     0, &m->attn, b->seqs, b->nseqs, b->T, err));
+                                     kv_layer, &m->attn, b->seqs, b->nseqs, b->T, err));
     MINT_TRY(ops->qkv_backward(m->dev, g->dqkv, g->dq, g->dk, g->dv, w->qkv, y->qnorm, y->knorm,
                                c->norm_eps, m->inv_freq, b->pos, &m->attn, b->T, err));
     MINT_TRY(map_backward(m, a, l, &q, w, g, dh, false, b, tree, err));
@@ -159,10 +159,10 @@ static int attention_backward(const struct mint_model *m, const struct mint_adap
 }
 
 int mint_backward_layer(const struct mint_model *m, const struct mint_adapter *a, int l,
-                        const struct mint_kv *kv, const struct mint_work *w, struct mint_back *g,
-                        const float *x_in, const struct mint_batch *b, struct mint_gradtree *tree,
-                        struct mint_err *err)
+                        const struct mint_kv *kv, int kv_layer, const struct mint_work *w,
+                        struct mint_back *g, const float *x_in, const struct mint_batch *b,
+                        struct mint_gradtree *tree, struct mint_err *err)
 {
     MINT_TRY(mlp_backward(m, a, l, w, g, b, tree, err));
-    return attention_backward(m, a, l, kv, w, g, x_in, b, tree, err);
+    return attention_backward(m, a, l, kv, kv_layer, w, g, x_in, b, tree, err);
 }

@@ -31,10 +31,10 @@ size_t mint_back_bytes(const struct mint_model *m, int64_t rank, int64_t rows);
 
 /* Through layer l: g->dx holds the gradient by the layer's output and leaves with that by its input
  * (not in layer 0, whose input nobody needs). w holds this layer's forward (mint_forward_layer with
- * keep), x_in its input, kv its keys at kv layer 0. */
+ * keep), x_in its input, kv its keys at kv_layer. */
 int mint_backward_layer(const struct mint_model *m, const struct mint_adapter *a, int l,
-                        const struct mint_kv *kv, const struct mint_work *w, struct mint_back *g,
-                        const float *x_in, const struct mint_batch *b, struct mint_gradtree *tree,
-                        struct mint_err *err);
+                        const struct mint_kv *kv, int kv_layer, const struct mint_work *w,
+                        struct mint_back *g, const float *x_in, const struct mint_batch *b,
+                        struct mint_gradtree *tree, struct mint_err *err);
 
 #endif

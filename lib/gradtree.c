@@ -86,9 +86,9 @@ static int join(struct mint_gradtree *t, struct counter *c, float **left, float 
     return rc;
 }
 
-int mint_gradtree_push(struct mint_gradtree *t, size_t p, float *leaf, struct mint_err *err)
+/* leaf NULL: absent. */
+static int push(struct mint_gradtree *t, struct counter *c, float *leaf, struct mint_err *err)
 {
-    struct counter *c = &t->c[p];
     float *carry = leaf;
     int j = 0;
     for (; c->count >> j & 1; j++) {
@@ -101,6 +101,17 @@ int mint_gradtree_push(struct mint_gradtree *t, size_t p, float *leaf, struct mi
     c->level[j] = carry;
     c->count++;
     return 0;
+}
+
+int mint_gradtree_push(struct mint_gradtree *t, size_t p, int64_t number, float *leaf,
+                       struct mint_err *err)
+{
+    struct counter *c = &t->c[p];
+    if (number < (int64_t)c->count)
+        MINT_BUG("leaf %lld comes after leaf %lld", (long long)number, (long long)c->count - 1);
+    while ((int64_t)c->count < number)
+        MINT_TRY(push(t, c, NULL, err));
+    return push(t, c, leaf, err);
 }
 
 int mint_gradtree_sum(struct mint_gradtree *t, size_t p, float **sum, struct mint_err *err)

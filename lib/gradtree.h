@@ -3,10 +3,10 @@
  * gradtree.h: sums of per-datum gradients in a fixed binary tree, so that the sum's bits depend on
  * the datums and their order alone, not on how they were cut into micro-batches, threads or ranks.
  *
- * Datum i is leaf i. Leaves 2i and 2i+1 are added first, then pairs of pairs, and so on; what is
- * left over at the end is added from the right to the left. The sum is kept like a binary counter:
- * at most log2(n)+2 buffers a parameter. A datum that contributes nothing is an absent leaf: adding
- * it changes no bit.
+ * Family i of datums is leaf i. Leaves 2i and 2i+1 are added first, then pairs of pairs, and so on;
+ * what is left over at the end is added from the right to the left. The sum is kept like a binary
+ * counter: at most log2(n)+2 buffers a parameter. A family that contributes nothing is an absent
+ * leaf: it takes its place in the tree, and changes no bit.
  */
 #ifndef MINT_GRADTREE_H
 #define MINT_GRADTREE_H
@@ -21,8 +21,9 @@ void mint_gradtree_free(struct mint_gradtree *t);
 /* A device buffer of sizes[p] floats to compute the next leaf of p in; NULL with err. Given back by
  * push. */
 float *mint_gradtree_leaf(struct mint_gradtree *t, size_t p, struct mint_err *err);
-/* The next leaf of p: leaf from mint_gradtree_leaf, or NULL for an absent one. */
-int mint_gradtree_push(struct mint_gradtree *t, size_t p, float *leaf, struct mint_err *err);
+/* Leaf number of p, from mint_gradtree_leaf. Numbers ascend from 0; those left out are absent. */
+int mint_gradtree_push(struct mint_gradtree *t, size_t p, int64_t number, float *leaf,
+                       struct mint_err *err);
 /* Ends the sum of p and starts a new one. *sum is valid until the next call for p; NULL if all
  * leaves were absent. */
 int mint_gradtree_sum(struct mint_gradtree *t, size_t p, float **sum, struct mint_err *err);

@@ -71,6 +71,13 @@ static void kl_term(enum mint_kl kind, float lp, float ref, double *k, double *d
     }
 }
 
+bool mint_loss_by_advantage(const struct mint_loss_opts *o)
+{
+    if (o->kl_coef != 0.0f || o->loss == MINT_LOSS_CE)
+        return false;
+    return o->loss != MINT_LOSS_DRO || o->beta == 0.0f;
+}
+
 void mint_loss_term(const struct mint_loss_opts *o, const struct mint_loss_in *in,
                     struct mint_loss_out *out)
 {

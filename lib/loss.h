@@ -48,6 +48,9 @@ struct mint_loss_out {
 void mint_loss_term(const struct mint_loss_opts *o, const struct mint_loss_in *in,
                     struct mint_loss_out *out);
 
+/* Only the advantage drives the loss: a position with A = 0 has no slope, whatever lp is. */
+bool mint_loss_by_advantage(const struct mint_loss_opts *o);
+
 extern const char *const mint_loss_names[]; /* NULL-terminated, in the order of enum mint_loss */
 extern const char *const mint_kl_names[];
 

@@ -163,12 +163,13 @@ static int by_name(const void *a, const void *b)
 /* What trainer_state.json says of the last step; nothing here depends on time or threads. */
 static void metrics_json(const struct mint_step_stats *s, struct mint_buf *b)
 {
-    double n = s->ratios ? (double)s->ratios : 1.0;
+    const struct mint_policy_sums *p = &s->trained;
+    double n = p->ratios ? (double)p->ratios : 1.0;
     mint_buf_addf(b, "{\"datums\":%lld,\"tokens\":%lld", (long long)s->datums,
                   (long long)s->tokens);
     put(b, "loss:sum", s->loss);
-    put(b, "optim/kl_sample_train_v1", s->kl_v1 / n);
-    put(b, "optim/kl_sample_train_v2", 0.5 * s->kl_v2 / n);
+    put(b, "optim/kl_sample_train_v1", p->kl_v1 / n);
+    put(b, "optim/kl_sample_train_v2", 0.5 * p->kl_v2 / n);
     put(b, "optim/grad_norm", s->grad_norm);
     mint_buf_addc(b, '}');
 }

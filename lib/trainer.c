@@ -1,85 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "trainer.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backward.h"
 #include "mem.h"
-#include "slab.h"
-#include "trainer_batch.h"
-
-/* Device buffers of the head, for up to rows rows. */
-struct head_buffers {
-    float *x, *dh, *dx;          /* [rows, H]: gathered residual rows and gradients */
-    void *h;                     /* act [rows, H] */
-    float *lp, *lse, *ent, *dlp; /* [rows] */
-    float *du;                   /* [rows, r] */
-    void *dua;                   /* act [rows, r] */
-};
-
-struct mint_trainer {
-    struct mint_model *model;
-    struct mint_adapter *adapter;
-    const struct mint_adapter *ref;
-    struct mint_train_opts o;
-    struct mint_dev *dev;
-    const struct mint_ops *ops;
-    /* sized by reserve */
-    int64_t rows, pages;
-    struct mint_work *work;
-    struct mint_back *back;
-    struct mint_kv *kv; /* one layer */
-    float **x;          /* [layers + 1] inputs of the layers, [rows, H] each */
-    struct head_buffers head;
-    float *host_lp, *host_ent, *host_ref, *host_dlp; /* [rows] */
-    /* optimiser */
-    struct mint_gradtree *tree;
-    float **m, **v; /* a parameter each */
-    int64_t step;
-};
-
-#define HEAD_PARTS 10
-
-static void list_head(struct mint_trainer *t, struct mint_slab_part parts[HEAD_PARTS])
-{
-    struct head_buffers *h = &t->head;
-    int64_t H = t->model->config.hidden, r = t->adapter ? t->adapter->config.rank : 1;
-    struct mint_slab_part all[HEAD_PARTS] = {
-        {(void **)&h->x, H, MINT_SLAB_F32},   {(void **)&h->dh, H, MINT_SLAB_F32},
-        {(void **)&h->dx, H, MINT_SLAB_F32},  {(void **)&h->lp, 1, MINT_SLAB_F32},
-        {(void **)&h->lse, 1, MINT_SLAB_F32}, {(void **)&h->ent, 1, MINT_SLAB_F32},
-        {(void **)&h->dlp, 1, MINT_SLAB_F32}, {(void **)&h->du, r, MINT_SLAB_F32},
-        {&h->dua, r, MINT_SLAB_ACT},          {&h->h, H, MINT_SLAB_ACT},
-    };
-    for (size_t i = 0; i < HEAD_PARTS; i++)
-        parts[i] = all[i];
-}
-
-static void free_buffers(struct mint_trainer *t)
-{
-    struct mint_slab_part head[HEAD_PARTS];
-    list_head(t, head);
-    mint_slab_free(t->dev, head, HEAD_PARTS);
-    for (int l = 0; l <= t->model->config.layers; l++) {
-        t->ops->free(t->dev, t->x[l]);
-        t->x[l] = NULL;
-    }
-    mint_work_free(t->work);
-    mint_back_free(t->back);
-    t->ops->kv_free(t->dev, t->kv);
-    t->work = NULL;
-    t->back = NULL;
-    t->kv = NULL;
-    free(t->host_lp);
-    free(t->host_ent);
-    free(t->host_ref);
-    free(t->host_dlp);
-    t->host_lp = t->host_ent = t->host_ref = t->host_dlp = NULL;
-    t->rows = t->pages = 0;
-}
+#include "trainer_impl.h"
 
 static int alloc_f32(struct mint_trainer *t, float **p, int64_t n, struct mint_err *err)
 {
@@ -87,31 +13,12 @@ static int alloc_f32(struct mint_trainer *t, float **p, int64_t n, struct mint_e
     return *p ? 0 : -1;
 }
 
-/* Makes room for a micro-batch; the buffers grow to the largest one and stay. */
-static int reserve(struct mint_trainer *t, int64_t rows, int64_t pages, struct mint_err *err)
+/* The limit for AUTO, and whether the caller set it. */
+static void limit_room(struct mint_trainer *t)
 {
-    if (rows <= t->rows && pages <= t->pages)
-        return 0;
-    rows = MINT_MAX(rows, t->rows);
-    pages = MINT_MAX(pages, t->pages);
-    free_buffers(t);
-    t->rows = rows;
-    t->pages = pages;
-    for (int l = 0; l <= t->model->config.layers; l++)
-        MINT_TRY(alloc_f32(t, &t->x[l], rows * t->model->config.hidden, err));
-    struct mint_slab_part head[HEAD_PARTS];
-    list_head(t, head);
-    MINT_TRY(mint_slab_alloc(t->dev, head, HEAD_PARTS, rows, err));
-    int64_t rank = t->adapter ? t->adapter->config.rank : 0;
-    if (t->ref)
-        rank = MINT_MAX(rank, t->ref->config.rank);
-    MINT_TRY(mint_work_new(&t->work, t->model, rank, rows, true, err));
-    if (t->adapter)
-        MINT_TRY(mint_back_new(&t->back, t->model, t->adapter, rows, err));
-    float **host[] = {&t->host_lp, &t->host_ent, &t->host_ref, &t->host_dlp};
-    for (size_t i = 0; i < MINT_ARRAY_LEN(host); i++)
-        *host[i] = mint_xcalloc((size_t)rows, sizeof(float));
-    return t->ops->kv_new(t->dev, &t->kv, 1, (int32_t)pages, &t->model->attn, err);
+    t->room.wanted = t->o.recompute;
+    t->room.strict = t->o.memory > 0;
+    t->room.limit = t->o.memory ? t->o.memory : t->ops->available(t->dev) / 2;
 }
 
 int mint_trainer_new(struct mint_trainer **out, struct mint_model *m, struct mint_adapter *adapter,
@@ -122,7 +29,9 @@ int mint_trainer_new(struct mint_trainer **out, struct mint_model *m, struct min
     *t = (struct mint_trainer){.model = m, .adapter = adapter, .ref = ref, .o = *o};
     t->dev = m->dev;
     t->ops = m->dev->ops;
-    t->x = mint_xcalloc((size_t)m->config.layers + 1, sizeof *t->x);
+    int64_t rank = adapter ? adapter->config.rank : 0;
+    mint_room_init(&t->room, m, adapter, ref ? MINT_MAX(rank, ref->config.rank) : rank);
+    limit_room(t);
     *out = t;
     if (!adapter)
         return 0;
@@ -150,7 +59,7 @@ void mint_trainer_free(struct mint_trainer *t)
 {
     if (!t)
         return;
-    free_buffers(t);
+    mint_room_release(&t->room);
     for (size_t i = 0; t->adapter && i < t->adapter->nparams; i++) {
         t->ops->free(t->dev, t->m[i]);
         t->ops->free(t->dev, t->v[i]);
@@ -158,7 +67,6 @@ void mint_trainer_free(struct mint_trainer *t)
     mint_gradtree_free(t->tree);
     free(t->m);
     free(t->v);
-    free(t->x);
     free(t);
 }
 
@@ -226,236 +134,37 @@ int mint_trainer_check(const struct mint_train_opts *o, const struct mint_datum 
     return 0;
 }
 
-/* Residual stream through all layers; x[l] keeps the input of layer l, x[layers] the output. */
-static int run_layers(struct mint_trainer *t, const struct mint_adapter *a,
-                      const struct mint_batch *b, struct mint_err *err)
+static int zero_gradient(struct mint_trainer *t, size_t i, float **sum, struct mint_err *err)
 {
-    MINT_TRY(t->ops->embed(t->dev, t->x[0], t->model->embed, b->ids, b->T, err));
-    for (int l = 0; l < t->model->config.layers; l++)
-        MINT_TRY(
-            mint_forward_layer(t->model, a, l, t->kv, 0, t->work, t->x[l], t->x[l + 1], b, err));
-    return 0;
+    const struct mint_param *p = &t->adapter->param[i];
+    float *leaf = mint_gradtree_leaf(t->tree, i, err);
+    if (!leaf)
+        return -1;
+    MINT_TRY(t->ops->zero(t->dev, leaf, (size_t)(p->rows * p->cols) * sizeof *leaf, err));
+    MINT_TRY(mint_gradtree_push(t->tree, i, 0, leaf, err));
+    return mint_gradtree_sum(t->tree, i, sum, err);
 }
 
-/* Logprobs of the wanted rows into head.lp (and lse, entropy unless ent is false). */
-static int run_head(struct mint_trainer *t, const struct mint_adapter *a, const struct mint_pack *p,
-                    bool ent, struct mint_err *err)
+static void forget_gradients(struct mint_trainer *t)
 {
-    const struct mint_model_config *c = &t->model->config;
-    struct head_buffers *h = &t->head;
-    size_t row_bytes = (size_t)c->hidden * sizeof(float);
-    MINT_TRY(t->ops->gather(t->dev, h->x, t->x[c->layers], p->hrow, p->hn, row_bytes, err));
-    MINT_TRY(
-        t->ops->rmsnorm(t->dev, h->h, h->x, t->model->norm, c->norm_eps, p->hn, c->hidden, err));
-    return t->ops->logprob(t->dev, h->lp, ent ? h->ent : NULL, h->lse, NULL, 0, h->h,
-                           t->model->head, mint_adapter_lora(a, 0, MINT_MOD_HEAD), p->target, p->hn,
-                           err);
+    mint_gradtree_reset(t->tree);
+    t->leaves = 0;
 }
 
-static struct mint_batch batch_of(const struct mint_pack *p)
-{
-    return (struct mint_batch){
-        .T = p->T,
-        .ids = p->ids,
-        .pos = p->pos,
-        .pages = p->page_of_row,
-        .seqs = p->seqs,
-        .nseqs = p->nseqs,
-        .leaf_row = p->leaf_row,
-        .nleaves = p->nleaves,
-    };
-}
-
-/* Position in datum k of wanted row i. */
-static int64_t position(const struct mint_pack *p, size_t k, int64_t i)
-{
-    return p->hrow[i] - p->first_row[k] + p->first_pos[k];
-}
-
-static int download_f32(struct mint_trainer *t, float *host, const float *src, int64_t n,
-                        struct mint_err *err)
-{
-    return t->ops->download(t->dev, host, src, (size_t)n * sizeof *host, err);
-}
-
-/* Reference logprobs of the wanted rows into host_ref: the datum's own, or computed. */
-static int reference(struct mint_trainer *t, const struct mint_pack *p, struct mint_err *err)
-{
-    bool all_given = true;
-    for (size_t k = 0; k < p->n; k++)
-        all_given = all_given && p->d[k]->ref_logprobs;
-    if (!all_given) {
-        struct mint_batch b = batch_of(p);
-        MINT_TRY(run_layers(t, t->ref, &b, err));
-        MINT_TRY(run_head(t, t->ref, p, false, err));
-        MINT_TRY(download_f32(t, t->host_ref, t->head.lp, p->hn, err));
-    }
-    for (size_t k = 0; k < p->n; k++) {
-        if (!p->d[k]->ref_logprobs)
-            continue;
-        for (int64_t i = p->hfirst[k]; i < p->hfirst[k + 1]; i++)
-            t->host_ref[i] = p->d[k]->ref_logprobs[position(p, k, i)];
-    }
-    return 0;
-}
-
-static void add_ratio_stats(struct mint_step_stats *s, const struct mint_loss_in *in,
-                            const struct mint_loss_out *out)
-{
-    double d = (double)in->q - (double)in->lp;
-    s->kl_v1 += d;
-    s->kl_v2 += d * d;
-    s->ratio_max = s->ratios ? fmax(s->ratio_max, (double)out->ratio) : (double)out->ratio;
-    s->ratio_min = s->ratios ? fmin(s->ratio_min, (double)out->ratio) : (double)out->ratio;
-    s->ratios++;
-    s->clipped += out->clipped;
-    s->clamped += out->clamped;
-}
-
-/* Loss and dlp of one datum's rows. */
-static int datum_loss(struct mint_trainer *t, const struct mint_pack *p, size_t k,
-                      struct mint_step_stats *s, struct mint_err *err)
-{
-    const struct mint_datum *d = p->d[k];
-    const struct mint_loss_opts *lo = &t->o.loss;
-    bool policy = lo->loss != MINT_LOSS_CE;
-    for (int64_t i = p->hfirst[k]; i < p->hfirst[k + 1]; i++) {
-        int64_t at = position(p, k, i);
-        struct mint_loss_in in = {
-            .lp = t->host_lp[i],
-            .q = policy ? d->logprobs[at] : 0.0f,
-            .adv = policy ? d->advantages[at] : 0.0f,
-            .weight = mint_datum_weight(d, (size_t)at),
-            .ref = t->host_ref[i],
-            .clip_low = d->clip_low ? d->clip_low[at] : lo->clip_low,
-            .clip_high = d->clip_high ? d->clip_high[at] : lo->clip_high,
-        };
-        struct mint_loss_out out;
-        if (!isfinite(in.lp))
-            return mint_fail(err, MINT_EMODEL,
-                             "datum %s: the logprob at position %lld is not finite: the weights "
-                             "have diverged (try a lower --lr) or are broken",
-                             d->group ? d->group : "without id", (long long)at);
-        mint_loss_term(lo, &in, &out);
-        t->host_dlp[i] = out.dlp;
-        s->tokens++;
-        s->loss += out.loss;
-        s->kl_ref += out.kl;
-        s->lp += (double)in.lp;
-        s->entropy += (double)t->host_ent[i];
-        if (policy)
-            add_ratio_stats(s, &in, &out);
-    }
-    return 0;
-}
-
-/* Leaves of the head's B, for the op that makes them. */
-struct head_leaves {
-    struct mint_gradtree *tree;
-    size_t param;
-};
-
-static float *begin_leaf(void *ctx, int64_t i, struct mint_err *err)
-{
-    struct head_leaves *h = ctx;
-    (void)i;
-    return mint_gradtree_leaf(h->tree, h->param, err);
-}
-
-static int end_leaf(void *ctx, int64_t i, float *db, struct mint_err *err)
-{
-    struct head_leaves *h = ctx;
-    (void)i;
-    return mint_gradtree_push(h->tree, h->param, db, err);
-}
-
-/* dh and the head's LoRA, whose B and A have a leaf for each of the pack's. */
-static int head_backward(struct mint_trainer *t, const struct mint_pack *p, struct mint_err *err)
-{
-    struct head_buffers *h = &t->head;
-    const struct mint_lora *lora = mint_adapter_lora(t->adapter, 0, MINT_MOD_HEAD);
-    int64_t r = lora ? lora->rank : 0, H = t->model->config.hidden;
-    size_t pa = lora ? (size_t)mint_adapter_param(t->adapter, 0, MINT_MOD_HEAD) : 0;
-    struct head_leaves ctx = {t->tree, pa + 1};
-    struct mint_head_leaves leaves = {p->nleaves, p->leaf_hrow, begin_leaf, end_leaf, &ctx};
-    struct mint_head_grad g = {.target = p->target, .lse = h->lse, .dlp = h->dlp};
-    MINT_TRY(t->ops->head_backward(t->dev, h->dh, lora ? h->du : NULL, &g, h->h, t->model->head,
-                                   lora, p->hn, lora ? &leaves : NULL, err));
-    if (!lora)
-        return 0;
-    MINT_TRY(t->ops->cast(t->dev, h->dua, h->du, p->hn * r, err));
-    for (int64_t k = 0; k < p->nleaves; k++) {
-        int64_t row0 = p->leaf_hrow[k], rows = p->leaf_hrow[k + 1] - row0;
-        float *da = mint_gradtree_leaf(t->tree, pa, err);
-        if (!da)
-            return -1;
-        MINT_TRY(t->ops->outer(t->dev, da, 1.0f, h->dua, r, r, h->h, H, H, row0, rows, err));
-        MINT_TRY(mint_gradtree_push(t->tree, pa, da, err));
-    }
-    return 0;
-}
-
-/* Head, final norm, then the layers from the last to the first, each computed again before its
- * backward. */
-static int backward(struct mint_trainer *t, const struct mint_pack *p, const struct mint_batch *b,
-                    struct mint_err *err)
-{
-    const struct mint_model_config *c = &t->model->config;
-    struct head_buffers *h = &t->head;
-    size_t row_bytes = (size_t)c->hidden * sizeof(float);
-    MINT_TRY(t->ops->upload(t->dev, h->dlp, t->host_dlp, (size_t)p->hn * sizeof(float), err));
-    MINT_TRY(head_backward(t, p, err));
-    MINT_TRY(t->ops->zero(t->dev, h->dx, (size_t)p->hn * row_bytes, err));
-    MINT_TRY(t->ops->rmsnorm_backward(t->dev, h->dx, h->dh, h->x, t->model->norm, c->norm_eps,
-                                      p->hn, c->hidden, err));
-    MINT_TRY(t->ops->zero(t->dev, t->back->dx, (size_t)b->T * row_bytes, err));
-    MINT_TRY(t->ops->scatter(t->dev, t->back->dx, h->dx, p->hrow, p->hn, row_bytes, err));
-    for (int l = c->layers - 1; l >= 0; l--) {
-        MINT_TRY(mint_forward_layer(t->model, t->adapter, l, t->kv, 0, t->work, t->x[l],
-                                    t->x[l + 1], b, err));
-        MINT_TRY(mint_backward_layer(t->model, t->adapter, l, t->kv, t->work, t->back, t->x[l], b,
-                                     t->tree, err));
-    }
-    return 0;
-}
-
-static int micro_batch(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
-                       struct mint_step_stats *s, struct mint_err *err)
-{
-    struct mint_pack p;
-    mint_pack_build(&p, d, n, false, t->model->config.vocab);
-    struct mint_batch b = batch_of(&p);
-    int rc = reserve(t, p.T, p.pages_n, err);
-    if (rc == 0 && t->o.loss.kl_coef != 0.0f)
-        rc = reference(t, &p, err);
-    if (rc == 0)
-        rc = run_layers(t, t->adapter, &b, err);
-    if (rc == 0)
-        rc = run_head(t, t->adapter, &p, true, err);
-    if (rc == 0)
-        rc = download_f32(t, t->host_lp, t->head.lp, p.hn, err);
-    if (rc == 0)
-        rc = download_f32(t, t->host_ent, t->head.ent, p.hn, err);
-    for (size_t k = 0; k < n && rc == 0; k++)
-        rc = datum_loss(t, &p, k, s, err);
-    if (rc == 0)
-        rc = backward(t, &p, &b, err);
-    mint_pack_release(&p);
-    return rc;
-}
-
-/* Sums of all parameters' leaves, and their norm. */
+/* Gradients of all parameters, from their leaves, and their norm. Where nothing was active they are
+ * 0: the moments still decay. */
 static int sum_gradients(struct mint_trainer *t, float **sum, double *norm, struct mint_err *err)
 {
     double square = 0.0;
     for (size_t i = 0; i < t->adapter->nparams; i++) {
         const struct mint_param *p = &t->adapter->param[i];
+        int64_t n = p->rows * p->cols;
         double one = 0.0;
         bool finite = true;
         MINT_TRY(mint_gradtree_sum(t->tree, i, &sum[i], err));
         if (!sum[i])
-            continue;
-        MINT_TRY(t->ops->sumsq(t->dev, &one, &finite, sum[i], p->rows * p->cols, err));
+            MINT_TRY(zero_gradient(t, i, &sum[i], err));
+        MINT_TRY(t->ops->sumsq(t->dev, &one, &finite, sum[i], n, err));
         if (!finite || !isfinite(one))
             return mint_fail(err, MINT_EMODEL,
                              "the gradient of %s is not finite: the step was not made; try a "
@@ -477,8 +186,8 @@ static double power(double beta, int64_t n)
     return r;
 }
 
-static int update(struct mint_trainer *t, float *const *sum, double lr, double norm,
-                  struct mint_err *err)
+static int adam_step(struct mint_trainer *t, float *const *sum, double lr, double norm,
+                     struct mint_err *err)
 {
     double clip = t->o.grad_clip_norm, scale = 1.0;
     if (clip > 0.0 && norm > clip)
@@ -502,73 +211,148 @@ static int update(struct mint_trainer *t, float *const *sum, double lr, double n
     return mint_adapter_sync(t->adapter, err);
 }
 
-static int all_micro_batches(struct mint_trainer *t, const struct mint_datum *const *active,
-                             size_t n, struct mint_step_stats *s, struct mint_err *err)
+/* No slope whatever the policy is. */
+static bool is_idle(const struct mint_loss_opts *o, const struct mint_datum *d)
 {
-    for (size_t at = 0; at < n;) {
-        size_t k = mint_pack_fit(active + at, n - at, t->o.micro_tokens, false);
-        MINT_TRY(micro_batch(t, active + at, k, s, err));
-        at += k;
+    if (!mint_loss_by_advantage(o))
+        return false;
+    for (size_t i = 0; i < d->n; i++)
+        if (mint_datum_weight(d, i) != 0.0f && d->advantages[i] != 0.0f)
+            return false;
+    return true;
+}
+
+static int64_t count_positions(const struct mint_datum *d)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < d->n; i++)
+        n += mint_datum_weight(d, i) != 0.0f;
+    return n;
+}
+
+static void add_sums(struct mint_policy_sums *a, const struct mint_policy_sums *b)
+{
+    if (b->ratios) {
+        a->ratio_max = a->ratios ? fmax(a->ratio_max, b->ratio_max) : b->ratio_max;
+        a->ratio_min = a->ratios ? fmin(a->ratio_min, b->ratio_min) : b->ratio_min;
     }
-    return 0;
+    a->positions += b->positions;
+    a->ratios += b->ratios;
+    a->lp += b->lp;
+    a->entropy += b->entropy;
+    a->kl_v1 += b->kl_v1;
+    a->kl_v2 += b->kl_v2;
+    a->kl_ref += b->kl_ref;
+    a->clipped += b->clipped;
+    a->clamped += b->clamped;
+}
+
+/* The datums with a position that counts, in their order, and which of them are idle. */
+static void sort_out(const struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
+                     struct mint_datum_list *v, struct mint_step_stats *s)
+{
+    for (size_t k = 0; k < n; k++) {
+        int64_t positions = count_positions(d[k]);
+        if (!positions)
+            continue;
+        bool idle = !t->o.train_idle && is_idle(&t->o.loss, d[k]);
+        v->d[v->n] = d[k];
+        v->idle[v->n++] = idle;
+        s->tokens += positions;
+        s->counted++;
+        s->active += !idle;
+    }
+    s->datums += (int64_t)n;
+}
+
+/* Forward of the idle ones, each for itself as far as families go. */
+static int watch(struct mint_trainer *t, const struct mint_datum_list *v, struct mint_step_stats *s,
+                 struct mint_err *err)
+{
+    struct mint_policy_sums sums = {0};
+    struct mint_datum_list idle = {mint_xcalloc(v->n, sizeof *v->d), NULL, 0};
+    double nothing = 0.0;
+    for (size_t k = 0; k < v->n; k++)
+        if (v->idle[k])
+            idle.d[idle.n++] = v->d[k];
+    int rc = mint_trainer_pass(t, &idle, false, &nothing, &sums, err);
+    add_sums(&s->seen, &sums);
+    free(idle.d);
+    return rc;
+}
+
+int mint_trainer_gradients(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
+                           struct mint_step_stats *s, struct mint_err *err)
+{
+    struct mint_policy_sums sums = {0};
+    struct mint_datum_list v = {mint_xcalloc(n, sizeof *v.d), mint_xcalloc(n, sizeof *v.idle), 0};
+    sort_out(t, d, n, &v, s);
+    int rc = mint_trainer_pass(t, &v, true, &s->loss, &sums, err);
+    add_sums(&s->trained, &sums);
+    add_sums(&s->seen, &sums);
+    if (rc == 0 && t->o.watch_idle)
+        rc = watch(t, &v, s, err);
+    if (rc < 0)
+        forget_gradients(t);
+    free(v.d);
+    free(v.idle);
+    return rc;
+}
+
+int mint_trainer_update(struct mint_trainer *t, double lr, struct mint_step_stats *s,
+                        struct mint_err *err)
+{
+    if (!s->counted)
+        return 0;
+    float **sum = mint_xcalloc(t->adapter->nparams, sizeof *sum);
+    int rc = sum_gradients(t, sum, &s->grad_norm, err);
+    if (rc == 0)
+        rc = adam_step(t, sum, lr, s->grad_norm, err);
+    s->stepped = rc == 0;
+    forget_gradients(t);
+    free(sum);
+    return rc;
 }
 
 int mint_trainer_step(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
                       double lr, struct mint_step_stats *s, struct mint_err *err)
 {
-    *s = (struct mint_step_stats){.datums = (int64_t)n};
-    const struct mint_datum **active = mint_xcalloc(n, sizeof *active);
-    float **sum = mint_xcalloc(t->adapter->nparams, sizeof *sum);
-    for (size_t k = 0; k < n; k++)
-        if (mint_datum_counts(d[k]))
-            active[s->active++] = d[k];
-    int rc = all_micro_batches(t, active, (size_t)s->active, s, err);
-    if (rc == 0 && s->active)
-        rc = sum_gradients(t, sum, &s->grad_norm, err);
-    if (rc == 0 && s->active) {
-        rc = update(t, sum, lr, s->grad_norm, err);
-        s->stepped = rc == 0;
-    }
-    mint_gradtree_reset(t->tree);
-    free(active);
-    free(sum);
-    return rc;
+    *s = (struct mint_step_stats){0};
+    MINT_TRY(mint_trainer_gradients(t, d, n, s, err));
+    return mint_trainer_update(t, lr, s, err);
 }
 
-static int forward_micro(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
-                         const struct mint_adapter *a, bool all, float *lp, struct mint_err *err)
+enum mint_recompute mint_trainer_recompute(const struct mint_trainer *t)
 {
-    struct mint_pack p;
-    mint_pack_build(&p, d, n, all, t->model->config.vocab);
-    struct mint_batch b = batch_of(&p);
-    int rc = reserve(t, p.T, p.pages_n, err);
-    if (rc == 0)
-        rc = run_layers(t, a, &b, err);
-    if (rc == 0)
-        rc = run_head(t, a, &p, false, err);
-    if (rc == 0)
-        rc = download_f32(t, t->host_lp, t->head.lp, p.hn, err);
-    for (size_t k = 0; k < n && rc == 0; k++) {
-        for (size_t i = 0; i < d[k]->n; i++)
-            lp[i] = NAN;
-        for (int64_t i = p.hfirst[k]; i < p.hfirst[k + 1]; i++)
-            lp[position(&p, k, i)] = t->host_lp[i];
-        lp += d[k]->n;
-    }
-    mint_pack_release(&p);
-    return rc;
+    return t->room.again;
 }
 
-int mint_trainer_forward(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
-                         const struct mint_adapter *adapter, bool all, float *lp,
-                         struct mint_err *err)
+/* The largest of all micro-batches, in each respect. */
+static struct mint_room_size largest(const struct mint_model *m, const struct mint_train_opts *o,
+                                     const struct mint_datum *const *d, size_t n)
 {
-    for (size_t at = 0; at < n;) {
-        size_t k = mint_pack_fit(d + at, n - at, t->o.micro_tokens, all);
-        MINT_TRY(forward_micro(t, d + at, k, adapter, all, lp, err));
-        for (size_t i = 0; i < k; i++)
-            lp += d[at + i]->n;
-        at += k;
+    struct mint_room_size size = {0};
+    for (size_t at = 0, k; at < n; at += k) {
+        struct mint_pack p;
+        k = mint_pack_fit(d + at, NULL, n - at, o->micro_tokens, false);
+        mint_pack_build(&p, d + at, NULL, k, false, m->config.vocab, 0);
+        size.rows = MINT_MAX(size.rows, p.T);
+        size.head_rows = MINT_MAX(size.head_rows, p.hn);
+        size.pages = MINT_MAX(size.pages, p.pages_n);
+        mint_pack_release(&p);
     }
-    return 0;
+    return size;
+}
+
+size_t mint_trainer_bytes(const struct mint_model *m, int64_t rank, const struct mint_train_opts *o,
+                          const struct mint_datum *const *d, size_t n, enum mint_recompute *again)
+{
+    struct mint_room_size size = largest(m, o, d, n);
+    size_t limit = o->memory ? o->memory : m->dev->ops->available(m->dev) / 2;
+    enum mint_recompute a = o->recompute;
+    if (a == MINT_RECOMPUTE_AUTO)
+        a = mint_room_choose(m, rank, &size, limit);
+    if (again)
+        *again = a;
+    return mint_room_bytes(m, rank, &size, a);
 }

@@ -4,14 +4,19 @@
  *
  * Datums are packed in order into micro-batches of about micro_tokens rows, without padding; those
  * that follow each other and begin alike share the rows of their beginning (trainer_batch.h). A
- * micro-batch goes forward layer by layer, keeping only each layer's input; the backward computes a
- * layer again before it goes through it. A gradient is formed for each such family, rows ascending,
- * and summed over the step's families in a fixed tree (gradtree.h). So the result's bits depend on
- * the datums, their order and the options, not on micro_tokens or threads.
+ * micro-batch goes forward layer by layer; what is not kept of a layer for its backward is computed
+ * again there. A gradient is formed for each such family, rows ascending, and summed over the
+ * step's families in a fixed tree (gradtree.h). So the result's bits depend on the datums, their
+ * order and the options, not on micro_tokens, recomputation or threads.
+ *
+ * A datum is idle if its loss has no slope whatever the policy is: all its weights are 0, or all
+ * its advantages where nothing but they drive it. Idle datums are left out of families; they would
+ * add zeros to the gradient.
  */
 #ifndef MINT_TRAINER_H
 #define MINT_TRAINER_H
 
+#include "forward.h"
 #include "lora.h"
 #include "loss.h"
 #include "model.h"
@@ -22,22 +27,33 @@ struct mint_train_opts {
     double beta1, beta2, eps, weight_decay;
     double grad_clip_norm; /* 0: off */
     int64_t micro_tokens;  /* positions of a micro-batch; a longer datum is one by itself */
+    enum mint_recompute recompute;
+    size_t memory; /* bytes of activations for AUTO to stay below; 0: half of what the device has */
+    bool watch_idle; /* idle datums go forward all the same, for the statistics */
+    bool train_idle; /* and backward, which changes no bit (for tests) */
 };
 
-/* What a step saw: sums over positions with weight != 0, unless said otherwise. */
-struct mint_step_stats {
-    int64_t datums, active; /* given; with a position that counts */
-    int64_t tokens;         /* positions with weight != 0 */
-    int64_t ratios;         /* of them with a q (all but cross_entropy) */
-    double loss;            /* loss:sum */
-    double kl_v1, kl_v2;    /* sum q - lp, sum (q - lp)^2 */
-    double entropy;         /* sum of the policy's full entropy */
-    double kl_ref;          /* sum of weighted k(lp, ref) */
-    double lp;              /* sum of lp */
+/* Sums over positions with weight != 0. */
+struct mint_policy_sums {
+    int64_t positions, ratios; /* ratios: those with a q (all but cross_entropy) */
+    double lp, entropy;        /* entropy: the policy's full one */
+    double kl_v1, kl_v2;       /* q - lp, (q - lp)^2 */
+    double kl_ref;             /* weighted k(lp, ref) */
     double ratio_max, ratio_min;
     int64_t clipped, clamped;
-    double grad_norm; /* before clipping */
-    bool stepped;     /* false: no datum counted, so no optimiser step was made */
+};
+
+/* What a step saw. */
+struct mint_step_stats {
+    int64_t datums;                  /* given */
+    int64_t counted;                 /* of them, with a position of weight != 0 */
+    int64_t active;                  /* of these, not idle */
+    int64_t tokens;                  /* positions of weight != 0 */
+    double loss;                     /* loss:sum */
+    struct mint_policy_sums trained; /* of the active datums */
+    struct mint_policy_sums seen;    /* of all that went forward */
+    double grad_norm;                /* before clipping */
+    bool stepped;                    /* false: no datum counts, so no optimiser step was made */
 };
 
 struct mint_trainer;
@@ -53,6 +69,8 @@ void mint_trainer_free(struct mint_trainer *t);
 int mint_trainer_load_optimizer(struct mint_trainer *t, const struct mint_st *st, int64_t step,
                                 struct mint_err *err);
 int64_t mint_trainer_step_count(const struct mint_trainer *t);
+/* What is computed again, as decided for the micro-batches so far. */
+enum mint_recompute mint_trainer_recompute(const struct mint_trainer *t);
 /* Downloads value, m and v of parameter i into host buffers of rows*cols floats. */
 int mint_trainer_read(struct mint_trainer *t, size_t i, float *value, float *m, float *v,
                       struct mint_err *err);
@@ -66,6 +84,13 @@ int mint_trainer_check(const struct mint_train_opts *o, const struct mint_datum 
  * is an error that says where, and leaves the parameters as they were. */
 int mint_trainer_step(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
                       double lr, struct mint_step_stats *s, struct mint_err *err);
+/* The two halves of a step: gradients of the datums, a leaf a family, in their order (several calls
+ * go on from one another; they add to *s, which was zeroed before the first); then the update from
+ * these leaves. */
+int mint_trainer_gradients(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
+                           struct mint_step_stats *s, struct mint_err *err);
+int mint_trainer_update(struct mint_trainer *t, double lr, struct mint_step_stats *s,
+                        struct mint_err *err);
 
 /* lp of positions of all datums, in order: lp holds the sum of their lengths. all: every position
  * whose target is in the vocabulary, else those with weight != 0; the others get NaN. adapter NULL:
@@ -73,5 +98,10 @@ int mint_trainer_step(struct mint_trainer *t, const struct mint_datum *const *d,
 int mint_trainer_forward(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
                          const struct mint_adapter *adapter, bool all, float *lp,
                          struct mint_err *err);
+
+/* For planning: bytes of activations of training on these datums, and what of the forward would be
+ * computed again with AUTO (again may be NULL). */
+size_t mint_trainer_bytes(const struct mint_model *m, int64_t rank, const struct mint_train_opts *o,
+                          const struct mint_datum *const *d, size_t n, enum mint_recompute *again);
 
 #endif

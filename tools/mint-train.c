@@ -25,7 +25,8 @@ struct options {
     int loss, kl_estimator, schedule;
     double clip_low, clip_high, beta, kl_coef, lr, alpha, beta1, beta2, eps, weight_decay,
         grad_clip;
-    int64_t rank, seed, batch_size, epochs, substeps, warmup, total_steps, micro_tokens;
+    int recompute;
+    int64_t rank, seed, batch_size, epochs, substeps, warmup, total_steps, micro_tokens, memory;
     bool train_attn, train_mlp, train_unembed, forward_only, dry_run;
 };
 
@@ -69,6 +70,10 @@ static const struct mint_opt option_table[] = {
     MINT_O_HEAD("Running"),
     MINT_O_INT(0, "micro-tokens", "N", O, micro_tokens, 1, 1 << 24,
                "positions that go through together; changes memory, not the result"),
+    MINT_O_CHOICE(0, "recompute", mint_recompute_names, O, recompute,
+                  "what the backward computes again, to save memory; the same result"),
+    MINT_O_INT(0, "memory", "BYTES", O, memory, 0, 9e15,
+               "what --recompute auto may take for activations, 0 half of what is left"),
     MINT_O_FLAG(0, "forward-only", O, forward_only, "write each datum's logprobs, train nothing"),
     MINT_O_FLAG(0, "dry-run", O, dry_run, "read and check everything, say the plan, stop"),
     MINT_O_END,
@@ -108,6 +113,7 @@ struct session {
     const struct options *o;
     struct mint_progress progress;
     double start;
+    int64_t idle, counted; /* datums of all steps so far: without a slope; with a weight */
     struct mint_step_stats last;
 };
 
@@ -123,14 +129,17 @@ static int check_idle(const struct options *o, struct mint_err *err)
         {"kl-estimator", "--kl-penalty-coef", o->kl_coef == 0},
         {"ref-adapter", "--kl-penalty-coef", o->kl_coef == 0},
         {"total-steps", "--schedule linear or cosine", o->schedule == MINT_SCHEDULE_CONSTANT},
+        {"memory", "--recompute auto", o->recompute != MINT_RECOMPUTE_AUTO},
         {"output", "--forward-only", !o->forward_only},
         {"plain", "--forward-only", !o->forward_only},
     };
     static const char *const training[] = {
-        "loss",         "lr",         "schedule",     "warmup", "epochs",         "substeps",
-        "beta1",        "batch-size", "weight-decay", "beta2",  "grad-clip-norm", "kl-penalty-coef",
-        "eps",          "seed",       "rank",         "alpha",  "train-attn",     "train-mlp",
-        "train-unembed"};
+        "loss",         "lr",        "schedule",       "warmup",
+        "epochs",       "substeps",  "beta1",          "batch-size",
+        "weight-decay", "beta2",     "grad-clip-norm", "kl-penalty-coef",
+        "eps",          "seed",      "rank",           "alpha",
+        "train-attn",   "train-mlp", "train-unembed",  "recompute",
+        "memory"};
     if (mint_cli_refuse_idle(rules, MINT_ARRAY_LEN(rules), err) < 0)
         return -1;
     const char *name = mint_cli_first_given(training, MINT_ARRAY_LEN(training));
@@ -210,7 +219,10 @@ static void fill_config(struct session *s, const struct options *o)
                  .eps = o->eps,
                  .weight_decay = o->weight_decay,
                  .grad_clip_norm = o->grad_clip,
-                 .micro_tokens = o->micro_tokens},
+                 .micro_tokens = o->micro_tokens,
+                 .recompute = (enum mint_recompute)o->recompute,
+                 .memory = (size_t)o->memory,
+                 .watch_idle = o->common.metrics != NULL},
         .adapter = {.rank = (int32_t)o->rank,
                     .alpha = o->alpha,
                     .attn = o->train_attn,
@@ -325,42 +337,68 @@ static int take_lock(struct session *s, struct mint_err *err)
     return rc;
 }
 
-static int report_step(void *ctx, const struct mint_train_report *r, struct mint_err *err)
+static void put_policy_metrics(struct mint_metrics *m, const struct mint_policy_sums *p)
 {
-    struct session *s = ctx;
+    double n = p->ratios ? (double)p->ratios : 1, all = p->positions ? (double)p->positions : 1;
+    mint_metrics_double(m, "train_mean_nll", -p->lp / all);
+    mint_metrics_double(m, "optim/kl_sample_train_v1", p->kl_v1 / n);
+    mint_metrics_double(m, "optim/kl_sample_train_v2", 0.5 * p->kl_v2 / n);
+    mint_metrics_double(m, "optim/kl_ref", p->kl_ref / all);
+    mint_metrics_double(m, "optim/entropy", p->entropy / all);
+    mint_metrics_double(m, "optim/ratio_max", p->ratios ? p->ratio_max : 1);
+    mint_metrics_double(m, "optim/ratio_min", p->ratios ? p->ratio_min : 1);
+    mint_metrics_double(m, "optim/clip_frac", (double)p->clipped / n);
+    mint_metrics_int(m, "optim/log_ratio_clamped", p->clamped);
+}
+
+static int put_metrics(const struct session *s, const struct mint_train_report *r, double seconds,
+                       struct mint_err *err)
+{
     const struct mint_step_stats *st = r->stats;
-    double n = st->ratios ? (double)st->ratios : 1, tok = st->tokens ? (double)st->tokens : 1;
-    double now = mint_now(), seconds = now - s->start;
     struct mint_metrics m = MINT_METRICS_INIT;
-    s->start = now;
     mint_metrics_begin(&m, "mint-train");
     mint_metrics_int(&m, "step", r->global);
     mint_metrics_int(&m, "datums", st->datums);
     mint_metrics_int(&m, "datums_active", st->active);
+    mint_metrics_int(&m, "datums_idle", st->counted - st->active);
     mint_metrics_int(&m, "tokens", st->tokens);
     mint_metrics_int(&m, "optim/skipped", !st->stepped);
     mint_metrics_double(&m, "loss:sum", st->loss);
-    mint_metrics_double(&m, "train_mean_nll", -st->lp / tok);
-    mint_metrics_double(&m, "optim/kl_sample_train_v1", st->kl_v1 / n);
-    mint_metrics_double(&m, "optim/kl_sample_train_v2", 0.5 * st->kl_v2 / n);
-    mint_metrics_double(&m, "optim/kl_ref", st->kl_ref / tok);
-    mint_metrics_double(&m, "optim/entropy", st->entropy / tok);
-    mint_metrics_double(&m, "optim/ratio_max", st->ratios ? st->ratio_max : 1);
-    mint_metrics_double(&m, "optim/ratio_min", st->ratios ? st->ratio_min : 1);
-    mint_metrics_double(&m, "optim/clip_frac", (double)st->clipped / n);
-    mint_metrics_int(&m, "optim/log_ratio_clamped", st->clamped);
+    put_policy_metrics(&m, &st->seen);
     mint_metrics_double(&m, "optim/grad_norm", st->grad_norm);
     mint_metrics_double(&m, "optim/lr", r->lr);
     mint_metrics_double(&m, "perf/tokens_per_s", seconds > 0 ? (double)st->tokens / seconds : 0);
     mint_metrics_double(&m, "time/total", seconds);
+    return mint_metrics_end(&m, s->o->common.metrics, err);
+}
+
+static int report_step(void *ctx, const struct mint_train_report *r, struct mint_err *err)
+{
+    struct session *s = ctx;
+    const struct mint_step_stats *st = r->stats;
+    double now = mint_now(), seconds = now - s->start;
+    s->start = now;
+    s->idle += st->counted - st->active;
+    s->counted += st->counted;
     char extra[96];
-    snprintf(extra, sizeof extra, "loss %.4g, %.4g a token", st->loss, st->loss / tok);
+    snprintf(extra, sizeof extra, "loss %.4g, %.4g a token", st->loss,
+             st->loss / (double)MINT_MAX(st->tokens, 1));
     mint_progress_set(&s->progress, (double)r->step, extra);
     mint_verbose(1,
-                 "step %lld (%lld of %lld): loss:sum %.6g over %lld tokens, grad norm %.4g, lr %g",
+                 "step %lld (%lld of %lld): loss:sum %.6g over %lld tokens, grad norm %.4g, lr %g, "
+                 "recompute %s",
                  (long long)r->global, (long long)r->step, (long long)r->of, st->loss,
-                 (long long)st->tokens, st->grad_norm, r->lr);
-    return mint_metrics_end(&m, s->o->common.metrics, err);
+                 (long long)st->tokens, st->grad_norm, r->lr,
+                 mint_recompute_names[mint_trainer_recompute(s->trainer)]);
+    return put_metrics(s, r, seconds, err);
+}
+
+static void say_idle(const struct session *s)
+{
+    if (s->idle)
+        mint_note("%lld of %lld datums have advantage 0 everywhere: %s", (long long)s->idle,
+                  (long long)s->counted,
+                  s->o->common.metrics ? "computed for --metrics only" : "not computed");
 }
 
 static int train(struct session *s, struct mint_err *err)
@@ -375,6 +413,7 @@ static int train(struct session *s, struct mint_err *err)
     mint_progress_end(&s->progress);
     if (rc < 0)
         return -1;
+    say_idle(s);
     s->state.step = mint_trainer_step_count(s->trainer);
     s->state.tokens += tokens;
     return mint_train_save(s->trainer, a, s->o->to, &s->state, &s->last, err);
@@ -430,6 +469,20 @@ static int forward_only(struct session *s, struct mint_err *err)
     return -1;
 }
 
+/* Ratios are exact only between logprobs of one arithmetic; others are those of another policy. */
+static void say_foreign(const struct session *s)
+{
+    const struct mint_datum *one = NULL;
+    size_t n = mint_datums_foreign(&s->data, s->policy.dev, &one);
+    if (n && s->config.opts.loss.kind != MINT_LOSS_CE)
+        mint_warn("%zu of %zu datums have logprobs computed by %s (%s), this run computes by %s "
+                  "(%s): they count as those of another policy, and ratios of an unchanged one are "
+                  "near 1, not 1; mint-sample --replay computes them here",
+                  n, s->data.n, one->device ? one->device : "another device",
+                  one->precision ? one->precision : "?", s->policy.dev->kind,
+                  s->o->common.precision ? "f32" : "bf16");
+}
+
 static int read_data(struct session *s, struct mint_err *err)
 {
     const struct options *o = s->o;
@@ -468,20 +521,20 @@ static int make_trainer(struct session *s, struct mint_err *err)
 
 static int say_plan(const struct session *s)
 {
-    int64_t tokens = 0, longest = 0;
+    int64_t positions = 0;
+    enum mint_recompute again;
+    const struct mint_datum **d = mint_xcalloc(s->data.n, sizeof *d);
     for (size_t i = 0; i < s->data.n; i++) {
-        tokens += (int64_t)s->data.d[i].n;
-        longest = MINT_MAX(longest, (int64_t)s->data.d[i].n);
+        d[i] = &s->data.d[i];
+        positions += (int64_t)d[i]->n;
     }
-    int64_t rows = MINT_MAX(longest, MINT_MIN(tokens, s->o->micro_tokens));
-    const struct mint_model *m = s->policy.model;
-    size_t bytes = mint_work_bytes(m, s->config.adapter.rank, rows, true) +
-                   mint_back_bytes(m, s->config.adapter.rank, rows) +
-                   (size_t)(rows * m->config.hidden * 4) * ((size_t)m->config.layers + 1);
+    size_t bytes = mint_trainer_bytes(s->policy.model, s->config.adapter.rank, &s->config.opts, d,
+                                      s->data.n, &again);
     mint_note("plan: %zu datums, %lld positions, %lld optimiser steps; about %.0f MB of "
-              "activations",
-              s->data.n, (long long)tokens, (long long)mint_train_planned(&s->config, s->data.n),
-              (double)bytes / 1e6);
+              "activations, recompute %s",
+              s->data.n, (long long)positions, (long long)mint_train_planned(&s->config, s->data.n),
+              (double)bytes / 1e6, mint_recompute_names[again]);
+    free(d);
     return 0;
 }
 

@@ -130,7 +130,7 @@ bytes() {
     mint-train --model model "${o[@]}" --to base d.jsonl
     mint-train --model model "${o[@]}" --ref-adapter ckpt --to self d.jsonl
     run ! cmp -s base/adapter_model.safetensors self/adapter_model.safetensors
-    # a reference equal to the policy has no slope at the first step
+    # a reference equal to the policy has no slope at the first step; idle datums change no bit
     mint-train --model model --from ckpt --lr 1e-3 --to none d.jsonl
     same self/adapter_model.safetensors none/adapter_model.safetensors
     mint-sample --model model --replay --as ref_logprobs rewarded.jsonl --plain | mint-advantage -q --plain >dref
@@ -163,6 +163,44 @@ bytes() {
     jq -e '.step == 0' zero-ckpt/trainer_state.json
     cat zero d.jsonl | train --to mixed
     same want/adapter_model.safetensors mixed/adapter_model.safetensors
+}
+
+@test "datums without advantage are not computed, with --metrics they are watched: the same bytes" {
+    jq -c 'if .meta.sample % 2 == 0 then .loss_fn_inputs.advantages.data |= map(0) else . end' d.jsonl >some
+    idle=$(jq -c 'select(all(.loss_fn_inputs.advantages.data[]; . == 0))' some | wc -l)
+    run_tool train --to quiet some
+    expect 0
+    has "$stderr" "$idle of $(wc -l <some) datums have advantage 0 everywhere: not computed"
+    run_tool train --to watched --metrics m.jsonl some
+    expect 0
+    has "$stderr" "computed for --metrics only"
+    [ "$(bytes quiet)" = "$(bytes watched)" ]
+    jq -e --argjson i "$idle" '.datums_idle == $i and .datums_active + $i == .datums' m.jsonl
+    # they are where a KL term drives them
+    train --to kl --kl-penalty-coef 0.1 --metrics kl.jsonl some
+    jq -e '.datums_idle == 0' kl.jsonl
+    # a batch of nothing else is a step: the moments go on
+    jq -c '.loss_fn_inputs.advantages.data |= map(0)' d.jsonl >flat
+    mint-train --model model --from ckpt --lr 1e-3 --to on flat
+    jq -e '.step == 2' on/trainer_state.json
+    run ! cmp -s on/adapter_model.safetensors ckpt/adapter_model.safetensors
+}
+
+@test "recomputation and memory change no byte" {
+    train --to want --recompute none d.jsonl
+    train --to cheap --recompute cheap d.jsonl
+    train --to all --recompute all --micro-tokens 200 d.jsonl
+    train --to auto --memory 16M d.jsonl
+    for c in cheap all auto; do [ "$(bytes $c)" = "$(bytes want)" ] || fail "$c changes bytes"; done
+    run_tool train --to c --memory 10K d.jsonl
+    expect_error 1 "--memory"
+    run_tool train --to c --dry-run --memory 10K d.jsonl
+    expect 0
+    has "$stderr" "recompute all"
+    run_tool train --to c --recompute all --memory 1G d.jsonl
+    expect_error 2 "--memory"
+    run_tool mint-train --model model --forward-only --recompute all d.jsonl
+    expect_error 2 "--recompute"
 }
 
 @test "no datums is an error, and so is what a loss lacks" {

@@ -58,12 +58,11 @@ static void one_sum(struct mint_gradtree *t, uint64_t n, uint64_t mask)
     struct mint_err err;
     float *sum, want;
     for (uint64_t i = 0; i < n; i++) {
-        float *leaf = NULL;
-        if (!absent(i, mask)) {
-            leaf = mint_gradtree_leaf(t, 1, &err);
-            leaf[0] = leaf[1] = leaf[2] = leaf_value(i);
-        }
-        assert_int_equal(mint_gradtree_push(t, 1, leaf, &err), 0);
+        if (absent(i, mask))
+            continue;
+        float *leaf = mint_gradtree_leaf(t, 1, &err);
+        leaf[0] = leaf[1] = leaf[2] = leaf_value(i);
+        assert_int_equal(mint_gradtree_push(t, 1, (int64_t)i, leaf, &err), 0);
     }
     assert_int_equal(mint_gradtree_sum(t, 1, &sum, &err), 0);
     uint64_t size = 1;
@@ -98,7 +97,7 @@ static void reset_forgets(void **state)
     float *sum;
     struct mint_gradtree *t = mint_gradtree_new(dev, sizes, 2);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(mint_gradtree_push(t, 0, mint_gradtree_leaf(t, 0, &err), &err), 0);
+        assert_int_equal(mint_gradtree_push(t, 0, i, mint_gradtree_leaf(t, 0, &err), &err), 0);
     mint_gradtree_reset(t);
     assert_int_equal(mint_gradtree_sum(t, 0, &sum, &err), 0);
     assert_null(sum);
