@@ -243,14 +243,16 @@ test-san: ## unit tests, fuzz corpora and end-to-end tests under ASan+UBSan
 # ---- the rest --------------------------------------------------------------------------------------------------------
 
 DEMO := $(firstword $(wildcard pipelines/demo/demo.sh pipelines/demo/*.sh))
-.PHONY: demo bench fuzz format install uninstall dist clean help
+.PHONY: demo bench bench-programs fuzz format install uninstall dist clean help
 demo: ## install what is missing, build, and watch a tiny model learn (well under three minutes)
 	@$(MAKE) deps-build
 	@$(PARALLEL) all
 	@$(DEMO)
 
-bench: all $(BENCH:%=$(B)/tests/bench/%) ## measure this machine (prints ratios)
-	@set -e; for b in $(BENCH:%=$(B)/tests/bench/%) $(wildcard tests/bench/*.sh); do MINT_BIN=$(abspath $(B)/bin) $$b; done
+bench-programs: all $(BENCH:%=$(B)/tests/bench/%)
+bench: bench-programs ## measure this machine, and the tools beside its limits (BENCH_ARGS of tests/bench/all.sh)
+	@set -e; for b in $(filter-out %/bench_run,$(BENCH:%=$(B)/tests/bench/%)) tests/bench/bench_code.sh; do MINT_BIN=$(abspath $(B)/bin) $$b; done
+	@MINT_BUILD=$(abspath $(B)) tests/bench/all.sh $(or $(BENCH_ARGS),--quick --again)
 
 FUZZ_SECONDS ?= 60
 fuzz: ## libFuzzer (clang) on every target, FUZZ_SECONDS=60 each; finds stay in build/fuzz

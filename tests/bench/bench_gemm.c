@@ -5,7 +5,7 @@
  * multiply-add, and the bandwidth of reading memory. Medians. Time is the CPU time of the process
  * over its threads, which equals the wall time on a quiet machine; in how many samples that held
  * (within 4%) is printed as "quiet". usage() lists the options; MINT_CPU_ISA chooses the
- * instruction set.
+ * instruction set. With --machine only the machine is measured, for the scripts beside this file.
  */
 #include "backend.h"
 #include "cpu/cpu.h"
@@ -19,13 +19,14 @@
 #include <immintrin.h>
 #endif
 
-#define READ_BYTES   ((size_t)256 << 20)
-#define WEIGHT_BYTES ((size_t)512 << 20) /* copies of a weight: more than the caches hold */
+/* More than the caches hold: a server's last one has some hundred MB. */
+#define READ_BYTES   ((size_t)1 << 30)
+#define WEIGHT_BYTES ((size_t)1 << 30) /* copies of a weight */
 #define MAX_SAMPLES  101
 #define CLEAN        0.96
 
 struct options {
-    bool json, rows, back, f32;
+    bool json, rows, back, f32, machine;
     const char *shape; /* NULL: all */
     int threads, samples, nm;
     int m[32];
@@ -205,6 +206,20 @@ static double measure_read(struct machine *m)
     return (double)READ_BYTES / elapsed(c, m->d->base.threads, &quiet) / 1e9;
 }
 
+static void print_machine(struct machine *m, int samples)
+{
+    double bf16[MAX_SAMPLES], fma[MAX_SAMPLES], rd[MAX_SAMPLES];
+    for (int i = 0; i < samples; i++) {
+        bf16[i] = measure_peak(m, m->bf16);
+        fma[i] = measure_peak(m, m->fma);
+        rd[i] = measure_read(m);
+    }
+    printf("{\"isa\":\"%s\",\"threads\":%d,\"bf16_peak_gflops\":%.1f,\"fma_peak_gflops\":%.1f,"
+           "\"read_gb_per_s\":%.2f}\n",
+           m->d->isa->name, m->d->base.threads, median(bf16, samples), median(fma, samples),
+           median(rd, samples));
+}
+
 /* --- the products */
 
 struct rates {
@@ -347,6 +362,7 @@ static int usage(void)
 {
     fputs("usage: bench_gemm [--json] [--rows] [--back] [--f32] [--threads N] [--samples N]\n"
           "                  [--shape qkv|o|gate+up|down|unembed] [M...]\n"
+          "       bench_gemm --machine [--threads N] [--samples N]\n"
           "  --rows   weights as they lie in the file, not packed (as in training)\n"
           "  --back   the gradient of the input, linear_dx\n"
           "  --f32    precision f32: activations in float, weights widened as they are used\n"
@@ -375,6 +391,8 @@ static int parse(struct options *o, int argc, char **argv)
             o->back = o->rows = true;
         else if (strcmp(argv[i], "--f32") == 0)
             o->f32 = true;
+        else if (strcmp(argv[i], "--machine") == 0)
+            o->machine = true;
         else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc &&
                  positive(argv[i + 1], &o->threads))
             i++;
@@ -416,13 +434,15 @@ int main(int argc, char **argv)
         return 1;
     }
     memset(m.memory, 1, READ_BYTES);
-    if (!o.json)
+    if (o.machine)
+        print_machine(&m, o.samples);
+    else if (!o.json)
         printf("%s, %d threads, %s, %s, weights %s\n"
                "shape         N x K         M   GFLOP/s  of bf16  of fma of read   bf16 peak fma "
                "peak GB/s  quiet\n",
                m.d->isa->name, d->threads, o.back ? "linear_dx" : "linear", o.f32 ? "f32" : "bf16",
                o.rows ? "as rows" : "packed");
-    for (size_t i = 0; i < MINT_ARRAY_LEN(shapes) && !rc; i++)
+    for (size_t i = 0; i < MINT_ARRAY_LEN(shapes) && !rc && !o.machine; i++)
         if (!o.shape || strcmp(o.shape, shapes[i].name) == 0)
             rc = bench_shape(&m, &o, &shapes[i]);
     d->ops->free(d, m.memory);

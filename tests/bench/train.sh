@@ -1,0 +1,128 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# train.sh [--quick] [--runs N] [--threads N] [--work DIR] [--json FILE] [--python PY]
+#
+# A LoRA step of mint-train (rank 16 on every matrix, importance_sampling, Adam) beside PyTorch and PEFT on the same Datums,
+# with and without gradient checkpointing, in bf16 and f32; and what sharing a prompt saves. PY (python3) needs the packages
+# torch, transformers and peft. The limit is the time that the step's products take by bench_gemm.
+. "$(dirname "$0")/lib.sh"
+begin train "$@"
+
+preset=qwen3-0.6b datums=2 length=512
+: "${runs:=2}"
+[ -z "$quick" ] || { preset=smollm2-135m length=256 runs=1; }
+model "$preset" --preset "$preset"
+weights=$(calc "2 * ($L * $layer + $head)")
+
+# random_datums N PROMPT RESPONSE GROUP: Datums of groups of so many with a prompt in common; every response token counts
+random_datums() {
+    awk -v n="$1" -v p="$2" -v r="$3" -v g="$4" -v vocab="$V" 'BEGIN {
+        srand(3)
+        for (k = 0; k < n; k++) {
+            x = y = q = a = w = ""
+            if (k % g == 0) for (i = 0; i < p; i++) prompt[i] = int(rand() * vocab)
+            for (i = 0; i <= p + r; i++) {
+                id = i < p ? prompt[i] : int(rand() * vocab)
+                s = i ? "," : ""
+                if (i < p + r) x = x s id
+                if (i) {
+                    s = i > 1 ? "," : ""
+                    on = i >= p && i > 0
+                    y = y s id; w = w s on; q = q s (on ? "-12.5" : 0); a = a s (on ? (k % 2 ? .5 : -.4) : 0)
+                }
+            }
+            printf "{\"model_input\":{\"chunks\":[{\"tokens\":[%s]}]},\"loss_fn_inputs\":{\"target_tokens\":[%s],\"weights\":[%s],\"logprobs\":[%s],\"advantages\":[%s]}}\n",
+                x, y, w, q, a
+        }
+    }'
+}
+
+# products OPTIONS...: GFLOP/s of all matrices together at 512 rows, each weighed by its share of the model
+products() {
+    "$build/tests/bench/bench_gemm" --json --samples 3 --threads "$threads" "$@" 512 |
+        jq -s --argjson layers "$L" 'map(. + {f: (.n * .k * (if .shape == "unembed" then 1 else $layers end))}) |
+            (map(.f) | add) / (map(.f / .gflops) | add)'
+}
+
+# step_limit PRECISION: tokens a second if the products took all of the time. A step computes each layer forward twice
+# (recomputation) and backward once; the head once each; LoRA's thin products; causal attention with 2 + 2.5 passes.
+step_limit() {
+    local option=() forward back
+    [ "$1" = bf16 ] || option=(--f32)
+    forward=$(products --rows "${option[@]}")
+    back=$(products --back "${option[@]}")
+    fwd=$(calc "4 * $L * $layer + 2 * $head")
+    bwd=$(calc "$weights")
+    lora=$(calc "16 * (8 * $L * (3 * $H + 2 * $qdim + $H + 2 * $kvdim + $qdim + 3 * $F + 2 * $H) + 6 * ($H + $V))")
+    attention=$(calc "4.5 * 4 * $L * $qdim * $length / 2")
+    limit=$(calc "1e9 / (($fwd + $lora + $attention) / $forward + $bwd / $back)")
+    say "$1: $(calc "int(($fwd + $bwd + $lora + $attention) / 1e7) / 100") GFLOP a token; products $forward GFLOP/s forward, $back backward"
+}
+
+# Steps of the same Datums; the first touches new memory and is left out.
+our_steps() {
+    rm -rf "$dir/m.jsonl" "$dir/ck"
+    ours mint-train -q -m "$model" --precision "$1" --to "$dir/ck" --epochs 3 --metrics "$dir/m.jsonl" "$dir/d.jsonl"
+    for s in $(jq '.["time/total"]' "$dir/m.jsonl" | tail -n +2); do
+        record "LoRA step, $1" mint tok/s "$(calc "$datums * $length / $s")" "$limit" products
+    done
+    memory "memory, $1" mint
+    loss=$(jq '.["loss:sum"]' "$dir/m.jsonl" | head -n 1)
+}
+
+# its_steps NAME PRECISION [OPTION]
+its_steps() {
+    peer "$1" "$python" "$here/peer_peft.py" "$model" "$dir/d.jsonl" --dtype "$2" --steps 3 "${@:3}" >"$dir/out.jsonl" || return 0
+    for s in $(jq '.seconds' "$dir/out.jsonl" | tail -n +2); do
+        record "LoRA step, $2" "$1" tok/s "$(calc "$datums * $length / $s")" "$limit" products
+    done
+    memory "memory, $2" "$1"
+    say "$2: loss of the first step $loss, by $1 $(jq .loss "$dir/out.jsonl" | head -n 1)"
+}
+
+if "$python" -c 'import torch, peft, transformers' 2>"$dir/log"; then
+    with_peer=1
+else
+    with_peer=
+    say "PEFT is left out: $(tail -n 1 "$dir/log")"
+fi
+random_datums "$datums" 0 "$length" 1 >"$dir/d.jsonl"
+for precision in bf16 f32; do
+    step_limit "$precision"
+    for ((r = 0; r < runs; r++)); do
+        [ "$precision" = bf16 ] || [ "$r" -eq 0 ] || continue # slow, and beside the point
+        probe
+        our_steps "$precision"
+        [ -n "$with_peer" ] || continue
+        probe
+        its_steps peft "$precision"
+        probe
+        its_steps 'peft, checkpointing' "$precision" --checkpointing
+    done
+done
+
+# A group of 16 with a prompt of 400 tokens and responses of 100: neighbours that share it, and the same tokens with prompts of
+# their own.
+model smollm2-135m --preset smollm2-135m
+n=16
+[ -z "$quick" ] || n=8
+random_datums $n 400 100 16 >"$dir/shared.jsonl"
+random_datums $n 400 100 1 >"$dir/apart.jsonl"
+for who in mint 'mint, nothing shared'; do
+    file=$dir/shared.jsonl
+    [ "$who" = mint ] || file=$dir/apart.jsonl
+    rm -rf "$dir/m.jsonl" "$dir/ck"
+    probe
+    ours mint-train -q -m "$model" --to "$dir/ck" --epochs 2 --metrics "$dir/m.jsonl" "$file"
+    for s in $(jq '.["time/total"]' "$dir/m.jsonl"); do
+        record "a group of $n, 135M" "$who" s "$s"
+    done
+done
+
+if [ -z "$quick" ]; then
+    goal 'LoRA step, bf16' limit 0.7
+    goal 'LoRA step, bf16' ahead 1.5
+    goal 'memory, bf16' ahead 1
+    goal 'a group of 16, 135M' ahead 2.5
+fi
+finish
