@@ -224,6 +224,8 @@ static void put_meta(struct mint_buf *b, const struct mint_adv_opts *o, const st
         put_number(b, "reward", g->seqs[i].reward);
     put_member(b, r->doc, g->sampling, "step");
     put_member(b, r->doc, g->sampling, "adapter");
+    put_member(b, r->doc, g->sampling, "device");
+    put_member(b, r->doc, g->sampling, "precision");
     if (o->sft)
         return;
     if (o->overlong_buffer > 0)

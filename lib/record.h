@@ -125,9 +125,10 @@ struct mint_datum {
     const int32_t *input, *target;
     const float *weights, *logprobs, *advantages, *ref_logprobs, *clip_low, *clip_high;
     const char *meta_raw;
-    size_t meta_n;     /* the meta object as JSON, NULL if absent */
-    const char *group; /* meta.group or meta.id as text, NULL */
-    int64_t step;      /* meta.step, -1 */
+    size_t meta_n;                  /* the meta object as JSON, NULL if absent */
+    const char *group;              /* meta.group or meta.id as text, NULL */
+    int64_t step;                   /* meta.step, -1 */
+    const char *device, *precision; /* meta's: whose arithmetic the logprobs are; NULL: not said */
 };
 
 /* Reads r->doc, all rules of mint-format(5) (shape, dtype, bare lists, several chunks, refusals).

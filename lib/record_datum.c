@@ -208,6 +208,8 @@ static int read_meta(struct mint_reader *r, struct mint_datum *d, struct mint_er
         d->group = mint_record_text(r, mint_json_get(j, meta, "id"));
     if (!mint_json_int(j, mint_json_get(j, meta, "step"), &d->step) || d->step < 0)
         d->step = -1;
+    d->device = mint_record_text(r, mint_json_get(j, meta, "device"));
+    d->precision = mint_record_text(r, mint_json_get(j, meta, "precision"));
     return 0;
 }
 

@@ -15,6 +15,11 @@ static const void *copy(struct mint_arena *a, const void *p, size_t n, size_t si
     return q;
 }
 
+static char *copy_text(struct mint_arena *a, const char *text)
+{
+    return text ? mint_arena_strndup(a, text, strlen(text)) : NULL;
+}
+
 /* Out of the reader's arena, which the next record reuses. */
 static void keep(struct mint_datums *s, const struct mint_datum *d)
 {
@@ -34,7 +39,9 @@ static void keep(struct mint_datums *s, const struct mint_datum *d)
     k->clip_low = copy(a, d->clip_low, d->n, sizeof *d->clip_low);
     k->clip_high = copy(a, d->clip_high, d->n, sizeof *d->clip_high);
     k->meta_raw = copy(a, d->meta_raw, d->meta_n, 1);
-    k->group = d->group ? mint_arena_strndup(a, d->group, strlen(d->group)) : NULL;
+    k->group = copy_text(a, d->group);
+    k->device = copy_text(a, d->device);
+    k->precision = copy_text(a, d->precision);
 }
 
 static int check(const struct mint_train_opts *o, const struct mint_datum *d, int64_t max_positions,
@@ -75,6 +82,23 @@ int mint_datums_read(struct mint_datums *s, const char *const *paths, size_t npa
     s->skipped = r.skipped;
     mint_reader_close(&r);
     return rc;
+}
+
+size_t mint_datums_foreign(const struct mint_datums *s, const struct mint_dev *dev,
+                           const struct mint_datum **one)
+{
+    const char *precision = dev->precision == MINT_PRECISION_F32 ? "f32" : "bf16";
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        const struct mint_datum *d = &s->d[i];
+        bool same = (!d->device || !strcmp(d->device, dev->kind)) &&
+                    (!d->precision || !strcmp(d->precision, precision));
+        if (!d->logprobs || same)
+            continue;
+        if (n++ == 0)
+            *one = d;
+    }
+    return n;
 }
 
 void mint_datums_release(struct mint_datums *s)

@@ -37,6 +37,10 @@ struct mint_datums {
 int mint_datums_read(struct mint_datums *s, const char *const *paths, size_t npaths, bool skip_bad,
                      void (*on_skip)(const char *msg), const struct mint_train_opts *check,
                      int64_t vocab, int64_t max_positions, struct mint_err *err);
+/* How many have logprobs that another kind of device, or another precision, computed: these are not
+ * bit for bit what dev computes for the same policy. *one: the first of them. */
+size_t mint_datums_foreign(const struct mint_datums *s, const struct mint_dev *dev,
+                           const struct mint_datum **one);
 void mint_datums_release(struct mint_datums *s);
 
 /* The learning rate of a step. step counts from the start of the run, first is the checkpoint's

@@ -474,7 +474,7 @@ static void say_foreign(const struct session *s)
 {
     const struct mint_datum *one = NULL;
     size_t n = mint_datums_foreign(&s->data, s->policy.dev, &one);
-    if (n && s->config.opts.loss.kind != MINT_LOSS_CE)
+    if (n && !s->o->forward_only && s->config.opts.loss.loss != MINT_LOSS_CE)
         mint_warn("%zu of %zu datums have logprobs computed by %s (%s), this run computes by %s "
                   "(%s): they count as those of another policy, and ratios of an unchanged one are "
                   "near 1, not 1; mint-sample --replay computes them here",
@@ -495,6 +495,7 @@ static int read_data(struct session *s, struct mint_err *err)
     if (!s->data.n)
         return mint_fail(err, MINT_ESCHEMA, "no datums: nothing to %s (all groups flat or empty?)",
                          o->forward_only ? "compute" : "train on");
+    say_foreign(s);
     return 0;
 }
 

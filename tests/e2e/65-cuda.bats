@@ -131,7 +131,10 @@ floats() {
 }
 
 @test "losses and gradients are those of the CPU within the precision of bf16" {
-    mint-train --device cpu --model model --from adapter --to cpu --lr 1e-2 --metrics cpu.jsonl datums.jsonl
+    jq -es 'all(.[]; .meta.device == "cuda-emulated-1" and .meta.precision == "bf16")' datums.jsonl
+    run_tool mint-train --device cpu --model model --from adapter --to cpu --lr 1e-2 --metrics cpu.jsonl datums.jsonl
+    expect 0
+    has "$stderr" "6 of 6 datums have logprobs computed by cuda-emulated-1 (bf16), this run computes by cpu (bf16)"
     jq -es 'def near($k; $e): (.[0][$k] - .[1][$k] | fabs) <= $e * (.[0][$k] | fabs);
         near("train_mean_nll"; 1e-3) and near("optim/entropy"; 1e-3) and near("optim/grad_norm"; 5e-3)' \
         cpu.jsonl metrics.jsonl
