@@ -182,7 +182,7 @@ void mint_k_attention_backward(float *dq, float *dk, float *dv, bool f32, const 
         x.heads = s->heads;
         x.kv_heads = s->kv_heads;
         x.head_dim = s->head_dim;
-        x.group = s->heads / s->kv_heads;
+        set_group(&x, s->heads / s->kv_heads);
         x.page_stride = kv->page_stride;
         x.head_stride = kv->head_stride;
         x.scale = s->scale;

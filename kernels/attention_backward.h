@@ -32,6 +32,7 @@ template <class A> struct Args {
     const Job *rows, *slices, *wholes; /* jobs: dq; dk and dv of SLICE keys, of PAGE keys */
     int nrows, nslices, nwholes;
     int nseqs, heads, kv_heads, head_dim, group;
+    unsigned inverse; /* 2^32 / group + 1; group 1: 0 */
     int64_t page_stride, head_stride;
     float scale;
 };
@@ -40,10 +41,23 @@ void launch_tensor(const Args<bf16> &x, cudaStream_t stream); /* head_dim 64 or 
 void launch_plain(const Args<bf16> &x, cudaStream_t stream);
 void launch_plain(const Args<float> &x, cudaStream_t stream);
 
+template <class A> void set_group(Args<A> *x, int group)
+{
+    x->group = group;
+    x->inverse = group > 1 ? (unsigned)((1ull << 32) / (unsigned)group + 1) : 0;
+}
+
+/* r / group; exact for r group < 2^32. */
+template <class A> DEVICE int token_of(const Args<A> &x, int r)
+{
+    return x.inverse ? (int)__umulhi((unsigned)r, x.inverse) : r;
+}
+
 /* Row r of a sequence among the (token, head) pairs of the batch. */
 template <class A> DEVICE int64_t place(const Args<A> &x, int row0, int head, int r)
 {
-    return (int64_t)(row0 + r / x.group) * x.heads + head * x.group + r % x.group;
+    int t = token_of(x, r);
+    return (int64_t)(row0 + t) * x.heads + head * x.group + r - t * x.group;
 }
 
 /* Where position first of a page's keys begins. */
@@ -54,11 +68,11 @@ DEVICE int64_t keys_at(const Args<A> &x, const mint_k_seq &s, int first, int hea
            first % PAGE * x.head_dim;
 }
 
-/* p and ds of a row and a key; 0 where it is not seen. */
-DEVICE void score(float *p, float *ds, float s, float dp, bool seen, float scale, float lse,
+/* p and ds of a row and a key; 0 where it is not seen. lse2: lse / log 2. */
+DEVICE void score(float *p, float *ds, float s, float dp, bool seen, float scale, float lse2,
                   float delta)
 {
-    float e = exp2_(fmaf(s, scale * LOG2E, -(lse * LOG2E)));
+    float e = exp2_(fmaf(s, scale * LOG2E, -lse2));
     *p = seen ? e : 0.0f;
     *ds = seen ? e * (dp - delta) * scale : 0.0f;
 }
@@ -103,8 +117,8 @@ template <class A> DEVICE Walk walk_from(const Args<A> &x, const Job &job)
 }
 
 /* What goes with a row of a walk. */
-struct Row {
-    float lse, delta;
+struct alignas(16) Row {
+    float lse2, delta;
     int last; /* the last key from pos on that it sees; -1: there is no such row */
 };
 
@@ -114,7 +128,7 @@ template <class A> DEVICE Row row_of(const Walk &w, const Args<A> &x, int head, 
     if (r >= w.end)
         return {0.0f, 0.0f, -1};
     int64_t at = place(x, w.row0, head, r);
-    return {x.lse[at], x.delta[at], w.pos0 + r / x.group - w.pos};
+    return {x.lse[at] * LOG2E, x.delta[at], w.pos0 + token_of(x, r) - w.pos};
 }
 
 } // namespace backward

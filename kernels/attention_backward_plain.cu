@@ -73,8 +73,8 @@ template <class A> __global__ void __launch_bounds__(THREADS) k_dq_plain(Args<A>
     mint_k_seq seq = x.seqs[job.seq];
     for (int r = job.first + warp; r < min(job.first + ROWS, seq.rows * x.group); r += WARPS) {
         int64_t at = place(x, seq.row0, head, r);
-        int keys = seq.pos0 + r / x.group + 1;
-        float lse = x.lse[at], delta = x.delta[at], sum[PARTS] = {};
+        int keys = seq.pos0 + token_of(x, r) + 1;
+        float lse2 = x.lse[at] * LOG2E, delta = x.delta[at], sum[PARTS] = {};
         load_pair(&pairs[warp], x.q + at * n, x.g + at * n, n);
         for (int k0 = 0; k0 < keys; k0 += 32) {
             int64_t k = keys_at(x, seq, k0, head), own = k + lane * n;
@@ -82,7 +82,7 @@ template <class A> __global__ void __launch_bounds__(THREADS) k_dq_plain(Args<A>
             float s = 0, dp = 0, p, ds;
             if (seen)
                 products(&s, &dp, pairs[warp], x.k + own, x.v + own, n);
-            score(&p, &ds, s, dp, seen, x.scale, lse, delta);
+            score(&p, &ds, s, dp, seen, x.scale, lse2, delta);
             ds = to_f32(to_act<A>(ds));
             for (int j = 0; j < min(32, keys - k0); j++)
                 add_row(sum, __shfl_sync(~0u, ds, j), x.k + k + j * n, n);
@@ -110,7 +110,7 @@ template <class A> DEVICE void keys(const Args<A> &x, const Job &job, int head, 
                 int64_t at = place(x, w.row0, head, w.row + lane) * n;
                 products(&s, &dp, pairs[warp], x.q + at, x.g + at, n);
             }
-            score(&p, &ds, s, dp, j <= r.last, x.scale, r.lse, r.delta);
+            score(&p, &ds, s, dp, j <= r.last, x.scale, r.lse2, r.delta);
             p = to_f32(to_act<A>(p));
             ds = to_f32(to_act<A>(ds));
             for (int i = 0; i < min(32, w.end - w.row); i++) {

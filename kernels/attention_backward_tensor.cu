@@ -159,9 +159,9 @@ template <int D> __global__ void __launch_bounds__(THREADS) k_dq(Args<bf16> x)
     Job job = x.rows[blockIdx.x / x.kv_heads];
     mint_k_seq seq = x.seqs[job.seq];
     int end = seq.rows * x.group, last = min(job.first + ROWS, end) - 1;
-    int keys = seq.pos0 + last / x.group + 1;
+    int keys = seq.pos0 + token_of(x, last) + 1;
     unsigned q[D / 16][4], g[D / 16][4];
-    float lse[2], delta[2], sum[D / 8][4];
+    float lse2[2], delta[2], sum[D / 8][4];
     int64_t at[2];
     int pos[2]; /* -1: there is no such row */
 
@@ -172,9 +172,9 @@ template <int D> __global__ void __launch_bounds__(THREADS) k_dq(Args<bf16> x)
     clear<D / 8>(sum);
     for (int i = 0; i < 2; i++) {
         int r = job.first + w0 + lane / 4 + 8 * i;
-        pos[i] = r < end ? seq.pos0 + r / x.group : -1;
+        pos[i] = r < end ? seq.pos0 + token_of(x, r) : -1;
         at[i] = place(x, seq.row0, head, min(r, last));
-        lse[i] = x.lse[at[i]];
+        lse2[i] = x.lse[at[i]] * LOG2E;
         delta[i] = x.delta[at[i]];
     }
     cp_async_wait<1>();
@@ -204,7 +204,7 @@ template <int D> __global__ void __launch_bounds__(THREADS) k_dq(Args<bf16> x)
 #pragma unroll
                 for (int i = 0; i < 4; i++)
                     score(&p, &s[n][i], s[n][i], dp[n][i],
-                          k0 + j + n * 8 + lane % 4 * 2 + i % 2 <= pos[i / 2], x.scale, lse[i / 2],
+                          k0 + j + n * 8 + lane % 4 * 2 + i % 2 <= pos[i / 2], x.scale, lse2[i / 2],
                           delta[i / 2]);
             accumulate<D, 32, D / 8>(
                 sum, [&](unsigned a[4], int c) { round_a(a, s, c / 8); }, k);
@@ -226,7 +226,7 @@ DEVICE void scores(float s[N][4], float dp[N][4], const Row *row, int j0, float 
         for (int i = 0; i < 4; i++) {
             Row r = row[n * 8 + lane % 4 * 2 + i % 2];
             bool seen = j0 + lane / 4 + i / 2 * 8 <= r.last;
-            score(&s[n][i], &dp[n][i], s[n][i], dp[n][i], seen, scale, r.lse, r.delta);
+            score(&s[n][i], &dp[n][i], s[n][i], dp[n][i], seen, scale, r.lse2, r.delta);
         }
 }
 

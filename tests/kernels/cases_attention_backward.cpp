@@ -3,6 +3,10 @@
  * backend; bits that may not depend on the batch. */
 #include "kernel_test.h"
 
+#ifndef MINT_GPU
+#include "attention_backward.h"
+#endif
+
 #include <algorithm>
 
 namespace
@@ -384,3 +388,17 @@ CASE(attention_backward_plan)
     for (const std::vector<int> &d : done)
         CHECK(std::all_of(d.begin(), d.end(), [](int x) { return x == 1; }), "not all, or twice");
 }
+
+#ifndef MINT_GPU
+CASE(attention_backward_token_of_a_row)
+{
+    for (int group = 1; group <= 128; group++) {
+        backward::Args<float> x = {};
+        backward::set_group(&x, group);
+        for (int i = 0; i < 2000; i++) {
+            const int r = i < 1000 ? i : (int)((kt::random32() >> 1) / (unsigned)group);
+            CHECK(token_of(x, r) == r / group, "%d / %d", r, group);
+        }
+    }
+}
+#endif
