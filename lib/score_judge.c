@@ -240,6 +240,7 @@ static void score_each(const struct judge *c, struct group *g)
 
 struct tally {
     size_t wins, losses, ties; /* comparisons: two a pair */
+    size_t same;               /* ties of equal responses, of which nobody was asked */
     size_t flips;              /* pairs in which the place won, not the response */
     size_t lost;               /* pairs with a reply that is no verdict */
     const struct mint_judge_question *why_of;
@@ -288,7 +289,7 @@ static void count_pair(const struct ask *pair, struct tally *t)
 static void settle(const struct tally *t, struct mint_score *out)
 {
     size_t n = t->wins + t->losses + t->ties;
-    if (!n && t->why_of) {
+    if (n == t->same && t->why_of) { /* a judge who says nothing gives no 0 either */
         fail_with(out, t->why_of, t->why);
     } else if (!n) {
         mint_score_fail(out, "there is no other response to compare with");
@@ -298,7 +299,7 @@ static void settle(const struct tally *t, struct mint_score *out)
                       "\"comparisons\":%zu,\"wins\":%zu,\"losses\":%zu,\"ties\":%zu,\"flips\":%zu",
                       n, t->wins, t->losses, t->ties, t->flips);
     }
-    if (n && t->lost) {
+    if (!out->failed && t->lost) {
         const struct mint_judge_question *q = t->why_of;
         mint_buf_addf(&out->detail, ",\"pairs_lost\":%zu,\"error\":", t->lost);
         mint_json_put_str(&out->detail, q->failed ? q->reply.data : t->why);
@@ -315,8 +316,8 @@ static void score_pairs(const struct judge *c, struct group *g)
         for (size_t j = i + 1; j < all->nseqs; j++) {
             if (mint_judge_paired(i, j, all->nseqs, c->ring) &&
                 same_text(&all->seqs[i], &all->seqs[j])) {
-                t[i].ties += 2;
-                t[j].ties += 2;
+                t[i].ties += 2, t[i].same += 2;
+                t[j].ties += 2, t[j].same += 2;
             }
         }
     }

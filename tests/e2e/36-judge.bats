@@ -369,6 +369,14 @@ say {answer} {prompt} {{x}}
     [ "$(of s.zst '[.sequences[].reward]')" = '[-1,null,1][null]' ]
     [ "$(of s.zst '.sequences[0].detail.judge.pairs_lost')" = '1null' ]
     [ "$(of s.zst '.sequences[1].detail.judge.reply')" = '"I cannot say."null' ]
+    # equal responses tie, but that alone is no 0 where the judge failed
+    group a 'mute' 'mute' 'x' >r.jsonl
+    run_tool mint-score judge --judge-url "$url" --mode pairwise --allow-null r.jsonl -o t.zst
+    expect 3
+    [ "$(of t.zst '[.sequences[].reward]')" = '[null,null,null]' ]
+    group a 'mute' 'mute' >r.jsonl
+    mint-score judge --judge-url "$url" --mode pairwise r.jsonl -o u.zst
+    [ "$(of u.zst '[.sequences[].reward]')" = '[0,0]' ]
 }
 
 @test "a bad record among good ones" {
