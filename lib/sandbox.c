@@ -77,11 +77,12 @@ static void system_folders(struct mint_sandbox *s)
 /* A /dev with nothing that has a state, in place of bubblewrap's with terminals. */
 static void devices(struct mint_sandbox *s)
 {
-    static const char *const nodes[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
-                                        "/dev/urandom"};
+    static const char *const nodes[] = {"/dev/null", "/dev/full", "/dev/random", "/dev/urandom"};
     args(s, "--perms", "0755", "--size", "65536", "--tmpfs", "/dev", NULL);
     for (size_t i = 0; i < MINT_ARRAY_LEN(nodes); i++)
         args(s, "--dev-bind", nodes[i], nodes[i], NULL);
+    /* reads as zeros too, and cannot be mapped: that would be memory that no process shows */
+    args(s, "--dev-bind", "/dev/full", "/dev/zero", NULL);
     args(s, "--symlink", "/proc/self/fd", "/dev/fd", NULL);
     args(s, "--symlink", "/proc/self/fd/0", "/dev/stdin", NULL);
     args(s, "--symlink", "/proc/self/fd/1", "/dev/stdout", NULL);

@@ -111,6 +111,7 @@ struct mint_box {
     struct mint_buf said, to_send;
     size_t sent, received;
     double started, killed_at, looked;
+    bool was_over; /* the limit of memory, when looked at last */
     char *folder;
     int group; /* of the cgroup */
     unsigned group_number;

@@ -75,7 +75,9 @@ static void limit(int what, uint64_t soft, uint64_t hard)
 static void limit_child(const struct mint_limits *l)
 {
     uint64_t memory = (uint64_t)l->memory, file = (uint64_t)l->file_size;
-    limit(RLIMIT_CORE, 0, 0);
+    limit(RLIMIT_CORE, 1, 1); /* 0 stops no program of the host that takes core files */
+    limit(RLIMIT_RTPRIO, 0, 0);
+    limit(RLIMIT_NICE, 0, 0);
     limit(RLIMIT_NOFILE, 256, 256);
     limit(RLIMIT_MEMLOCK, 0, 0);
     limit(RLIMIT_MSGQUEUE, 0, 0);
@@ -491,10 +493,13 @@ static void watch(struct mint_box *b, double t)
     struct mint_usage u, v;
     mint_sandbox_usage(b->init, false, &u);
     u.cpu = fmax(u.cpu, mint_cgroup_cpu(b->group));
-    /* Where it looks too much, shared pages may have been counted more than once. */
-    if (u.bytes > b->limits.memory && mint_sandbox_usage(b->init, true, &v) &&
-        v.bytes > b->limits.memory)
+    /* Where it looks too much, shared pages may have been counted more than once; and for the
+     * moment between vfork and exec, all of a process twice. */
+    bool over = u.bytes > b->limits.memory && mint_sandbox_usage(b->init, true, &v) &&
+                v.bytes > b->limits.memory;
+    if (over && b->was_over)
         b->why = MINT_BOX_MEMORY;
+    b->was_over = over;
     if (!b->why && u.cpu > b->limits.cpu)
         b->why = MINT_BOX_CPU;
     if (!b->why && u.files > FILES_MAX)

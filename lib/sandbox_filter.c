@@ -10,13 +10,20 @@
 #if MINT_SECCOMP
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
-#include <string.h>
+#include <stddef.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#ifndef SO_ATTACH_BPF
+#define SO_ATTACH_BPF 50
+#endif
 
 /* Names, not numbers: libseccomp knows those that this C library does not. */
 static const char *const refused[] = {
@@ -77,7 +84,12 @@ static const char *const refused[] = {
     "name_to_handle_at",
     "fanotify_init",
     "fanotify_mark",
+    "inotify_init", /* sees what others do with the files of /usr */
+    "inotify_init1",
     "vhangup",
+    /* the disks of the host */
+    "sync",
+    "syncfs",
     /* clocks */
     "settimeofday",
     "stime",
@@ -110,8 +122,8 @@ static const char *const refused[] = {
 
 /* As if the kernel did not have them: programs then do without. */
 static const char *const unknown[] = {
-    "io_uring_setup", "io_uring_enter", "io_uring_register",
-    "memfd_create",   "memfd_secret",   "clone3", /* whose flags a filter cannot see */
+    "io_uring_setup", "io_uring_enter", "io_uring_register", "memfd_create", "memfd_secret",
+    "io_setup",       "clone3", /* whose flags a filter cannot see */
 };
 
 static int refuse_all(scmp_filter_ctx ctx, const char *const *names, size_t n, int error)
@@ -125,29 +137,65 @@ static int refuse_all(scmp_filter_ctx ctx, const char *const *names, size_t n, i
     return 0;
 }
 
+/* Calls that are refused where an argument, of which the kernel looks at the bits of mask, has a
+ * value, or another one. */
+enum { IS, IS_NOT };
+static const struct {
+    int call, error;
+    unsigned arg;
+    int relation;
+    uint64_t value, mask;
+} some[] = {
+    {SCMP_SYS(clone), EPERM, 0, IS, CLONE_NEWUSER, CLONE_NEWUSER},
+    {SCMP_SYS(clone), EPERM, 0, IS, CLONE_NEWNS, CLONE_NEWNS},
+    {SCMP_SYS(clone), EPERM, 0, IS, CLONE_NEWPID, CLONE_NEWPID},
+    {SCMP_SYS(clone), EPERM, 0, IS, CLONE_NEWNET, CLONE_NEWNET},
+    {SCMP_SYS(clone), EPERM, 0, IS, CLONE_NEWIPC, CLONE_NEWIPC},
+    {SCMP_SYS(clone), EPERM, 0, IS, CLONE_NEWUTS, CLONE_NEWUTS},
+    {SCMP_SYS(clone), EPERM, 0, IS, CLONE_NEWCGROUP, CLONE_NEWCGROUP},
+    /* other families reach the host (AF_VSOCK) or much of the kernel (AF_NETLINK) */
+    {SCMP_SYS(socket), EAFNOSUPPORT, 0, IS_NOT, AF_UNIX, 0},
+    {SCMP_SYS(socketpair), EAFNOSUPPORT, 0, IS_NOT, AF_UNIX, 0},
+    {SCMP_SYS(ioctl), EPERM, 1, IS, TIOCSTI, UINT32_MAX},
+    {SCMP_SYS(ioctl), EPERM, 1, IS, TIOCLINUX, UINT32_MAX},
+    {SCMP_SYS(ioctl), EPERM, 1, IS, TIOCSETD, UINT32_MAX},
+    /* more memory that no process shows: what is shared lives on when all but a page of it is
+     * unmapped, and a socket holds as much as its buffers may */
+    {SCMP_SYS(mmap), EPERM, 3, IS, MAP_SHARED | MAP_ANONYMOUS, MAP_TYPE | MAP_ANONYMOUS},
+    {SCMP_SYS(mmap), ENOMEM, 3, IS, MAP_HUGETLB, MAP_HUGETLB},
+    {SCMP_SYS(setsockopt), EPERM, 2, IS, SO_SNDBUF, UINT32_MAX},
+    {SCMP_SYS(setsockopt), EPERM, 2, IS, SO_ATTACH_FILTER, UINT32_MAX},
+    {SCMP_SYS(setsockopt), EPERM, 2, IS, SO_ATTACH_BPF, UINT32_MAX},
+    /* limits of other processes; and that of core files, which a program of the host may take */
+    {SCMP_SYS(prlimit64), EPERM, 0, IS_NOT, 0, 0},
+    {SCMP_SYS(prlimit64), EPERM, 1, IS, RLIMIT_CORE, UINT32_MAX},
+    {SCMP_SYS(setrlimit), EPERM, 0, IS, RLIMIT_CORE, UINT32_MAX},
+};
+
 static int refuse_some(scmp_filter_ctx ctx)
 {
-    static const uint64_t flags[] = {CLONE_NEWUSER, CLONE_NEWNS,  CLONE_NEWPID,   CLONE_NEWNET,
-                                     CLONE_NEWIPC,  CLONE_NEWUTS, CLONE_NEWCGROUP};
-    for (size_t i = 0; i < MINT_ARRAY_LEN(flags); i++) {
-        struct scmp_arg_cmp has = {0, SCMP_CMP_MASKED_EQ, flags[i], flags[i]};
-        if (seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, &has) < 0)
-            return -1;
-    }
-    /* Sockets of other families reach the host (AF_VSOCK) or much of the kernel (AF_NETLINK). */
-    struct scmp_arg_cmp other = {0, SCMP_CMP_NE, AF_UNIX, 0};
-    uint32_t no_family = SCMP_ACT_ERRNO(EAFNOSUPPORT);
-    if (seccomp_rule_add_array(ctx, no_family, SCMP_SYS(socket), 1, &other) < 0 ||
-        seccomp_rule_add_array(ctx, no_family, SCMP_SYS(socketpair), 1, &other) < 0)
-        return -1;
-    static const uint32_t ioctls[] = {TIOCSTI, TIOCLINUX, TIOCSETD};
-    for (size_t i = 0; i < MINT_ARRAY_LEN(ioctls); i++) {
-        /* the kernel looks at the lower half alone */
-        struct scmp_arg_cmp is = {1, SCMP_CMP_MASKED_EQ, 0xffffffff, ioctls[i]};
-        if (seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1, &is) < 0)
+    for (size_t i = 0; i < MINT_ARRAY_LEN(some); i++) {
+        bool is = some[i].relation == IS;
+        struct scmp_arg_cmp arg = {some[i].arg, is ? SCMP_CMP_MASKED_EQ : SCMP_CMP_NE,
+                                   is ? some[i].mask : some[i].value, is ? some[i].value : 0};
+        uint32_t refuse = SCMP_ACT_ERRNO((uint32_t)some[i].error);
+        if (seccomp_rule_add_array(ctx, refuse, some[i].call, 1, &arg) < 0)
             return -1;
     }
     return 0;
+}
+
+/* Calls that are newer than this list, as if the kernel did not have them. (Since 424 all machines
+ * number them alike.) */
+static void refuse_new(struct mint_buf *out)
+{
+    enum { FIRST_NEW = 451 };
+    static const struct sock_filter head[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, FIRST_NEW, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+    };
+    mint_buf_add(out, head, sizeof(head));
 }
 
 static int export(scmp_filter_ctx ctx, struct mint_buf *out)
@@ -175,6 +223,7 @@ int mint_sandbox_filter(struct mint_buf *out, struct mint_err *err)
     if (!ctx)
         return mint_fail(err, MINT_EIO, "libseccomp cannot make a filter");
     int rc = 0;
+    refuse_new(out);
     if (refuse_all(ctx, refused, MINT_ARRAY_LEN(refused), EPERM) < 0 ||
         refuse_all(ctx, unknown, MINT_ARRAY_LEN(unknown), ENOSYS) < 0 || refuse_some(ctx) < 0 ||
         export(ctx, out) < 0)

@@ -30,7 +30,7 @@ int mint_sandbox_filter(struct mint_buf *out, struct mint_err *err);
 /* Usage of all processes of a box, whose first process is init. false if it can't be seen. */
 struct mint_usage {
     double cpu;    /* seconds */
-    int64_t bytes; /* resident; pages that are shared count once if exact */
+    int64_t bytes; /* of memory; pages that are shared count once if exact */
     int64_t files; /* in /tmp and /dev/shm */
 };
 bool mint_sandbox_usage(pid_t init, bool exact, struct mint_usage *u);

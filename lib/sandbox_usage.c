@@ -35,18 +35,48 @@ static uint64_t field(const char *s, int k)
     return v;
 }
 
-/* Proportional set size: what is shared is divided by its owners. */
-static int64_t pss(int dir)
+/* Bytes in a line "KEY: N kB" of a file of /proc. */
+static int64_t size_of(const char *text, const char *key)
 {
-    char text[2048];
-    if (!slurp(dir, "smaps_rollup", text, sizeof(text)))
-        return 0;
-    const char *at = strstr(text, "\nPss:");
+    const char *at = text;
+    while ((at = strstr(at, key)) && (at == text || at[-1] != '\n'))
+        at++;
     if (!at)
         return 0;
-    at += strlen("\nPss:");
-    at += strspn(at, " ");
+    at += strlen(key);
+    at += strspn(at, " \t");
     return (int64_t)field(at, 0) * 1024;
+}
+
+/* Resident and swapped pages, and the tables of them. Where the proportional set size can be read,
+ * and exact asks for it, what is shared is divided by its owners. */
+static int64_t memory_of(int dir, bool exact)
+{
+    char text[4096];
+    slurp(dir, "status", text, sizeof(text));
+    int64_t tables = size_of(text, "VmPTE:");
+    int64_t pages = size_of(text, "VmRSS:") + size_of(text, "VmSwap:");
+    if (exact && pages && slurp(dir, "smaps_rollup", text, sizeof(text)))
+        pages = size_of(text, "Pss:") + size_of(text, "SwapPss:");
+    return pages + tables;
+}
+
+/* A process whose first thread has ended shows no memory; its other threads do. */
+static int64_t memory_of_threads(int process, bool exact)
+{
+    int64_t bytes = 0;
+    int fd = openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; d && !bytes && (e = readdir(d));) {
+        int dir = e->d_name[0] == '.' ? -1 : openat(fd, e->d_name, O_RDONLY | O_CLOEXEC);
+        if (dir >= 0) {
+            bytes = memory_of(dir, exact);
+            close(dir);
+        }
+    }
+    if (d)
+        closedir(d);
+    return bytes;
 }
 
 static void add_process(int proc, const char *pid, bool exact, struct mint_usage *u)
@@ -55,10 +85,8 @@ static void add_process(int proc, const char *pid, bool exact, struct mint_usage
     int dir = openat(proc, pid, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
         return;
-    if (exact)
-        u->bytes += pss(dir);
-    else if (slurp(dir, "statm", text, sizeof(text)))
-        u->bytes += (int64_t)field(text, 1) * sysconf(_SC_PAGESIZE);
+    int64_t bytes = memory_of(dir, exact);
+    u->bytes += bytes ? bytes : memory_of_threads(dir, exact);
     if (slurp(dir, "stat", text, sizeof(text))) {
         /* The name, in brackets, may hold anything. utime, stime and those of buried children are
          * fields 14 to 17, the one after the name is 3. */
@@ -69,6 +97,21 @@ static void add_process(int proc, const char *pid, bool exact, struct mint_usage
         u->cpu += (double)ticks / (double)sysconf(_SC_CLK_TCK);
     }
     close(dir);
+}
+
+/* What waits in sockets belongs to no process: as much as each can hold. (The filter keeps them
+ * from asking for more.) */
+static int64_t in_sockets(pid_t init)
+{
+    char path[64], text[256];
+    int64_t each = 212992;
+    snprintf(path, sizeof(path), "/proc/%d/net/sockstat", (int)init);
+    if (!slurp(AT_FDCWD, path, text, sizeof(text)) || strncmp(text, "sockets: used ", 14))
+        return 0;
+    int64_t n = (int64_t)field(text + 14, 0);
+    if (slurp(AT_FDCWD, "/proc/sys/net/core/wmem_default", text, sizeof(text)))
+        each = (int64_t)field(text, 0);
+    return n * each;
 }
 
 /* Files are memory too, even empty ones. */
@@ -105,6 +148,7 @@ bool mint_sandbox_usage(pid_t init, bool exact, struct mint_usage *u)
     /* Init, which the box cannot see, has the times of those that were left to it. */
     snprintf(path, sizeof(path), "/proc/%d", (int)init);
     add_process(AT_FDCWD, path, exact, u);
+    u->bytes += in_sockets(init);
     u->files = count_files(init, "tmp") + count_files(init, "dev/shm");
     return any;
 }

@@ -157,6 +157,97 @@ open("connected", "w").write("x")' 3>&- &
     lacks "$(zstd -dcq s.zst | tail -n 1 | jq -c '[.sequences[].detail.code.tests]')" '"ok"'
 }
 
+@test "a solution's __builtins__ are not the test's" {
+    one '{"tests":["assert __builtins__ and all([f(2) == 3])"]}' \
+        $'def f(x): return 0\nclass B(dict): pass\n__builtins__ = B(all=lambda v: True)' >r.jsonl
+    run_tool mint-score code r.jsonl -o s.zst
+    expect 0
+    [ "$(verdicts s.zst)" = '[["wrong"]]' ] || fail "$(verdicts s.zst)"
+}
+
+# Each tries to keep far more than the limit of memory, or of time, where a process does not show it.
+@test "memory and time that no process shows" {
+    local mmap='
+import ctypes, os, time
+c = ctypes.CDLL(None, use_errno=True)
+c.mmap.restype = ctypes.c_void_p
+c.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+def hold(flags, fd):
+    n = 16 << 20
+    for i in range(20):
+        p = c.mmap(None, n, 3, flags, fd, 0)
+        if p == 2**64 - 1: raise MemoryError
+        ctypes.memset(p, 1, n)
+        c.munmap(ctypes.c_void_p(p + 4096), ctypes.c_size_t(n - 4096))
+    time.sleep(0.5)
+    print("held")
+' sockets='
+import os, socket, time
+n, k = 0, []
+SIZE
+for i in range(8):
+    r, w = os.pipe()
+    if os.fork() == 0:
+        while n < 40 << 20 and len(k) < 220:
+            pair = socket.socketpair()
+            k += pair
+            for s in pair:
+                if size: s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+                s.setblocking(False)
+                try:
+                    while True: n += s.send(b"x" * 65536)
+                except BlockingIOError: pass
+        os.write(w, b"x" * (n >= 30 << 20))
+        time.sleep(20)
+        os._exit(0)
+    os.close(w)
+    if not os.read(r, 1): raise MemoryError
+print("held")
+' leader='
+import ctypes, os, threading, time
+def work():
+    time.sleep(0.3)
+    x = b"x" * (60 << 20)
+    time.sleep(1)
+    os._exit(0)
+pids = []
+for i in range(4):
+    pid = os.fork()
+    if pid == 0:
+        threading.Thread(target=work).start()
+        ctypes.CDLL(None).pthread_exit(None)
+    pids.append(pid)
+for p in pids: os.waitpid(p, 0)
+print("held")
+' orphans='
+import os, time
+for i in range(30):
+    r, w = os.pipe()
+    if os.fork() == 0:
+        if os.fork() == 0:
+            t = time.process_time()
+            while time.process_time() - t < 0.2: pass
+            os.write(w, b"x")
+        os._exit(0)
+    os.wait()
+    os.close(w)
+    os.read(r, 1)
+print("held")
+'
+    local t='{"tests":[{"output":"held"}]}'
+    {
+        one "$t" "$mmap"$'\nhold(0x21, -1)' "$mmap"$'\nhold(1, os.open("/dev/zero", os.O_RDWR))' \
+            "${sockets/SIZE/size = 0}" "${sockets/SIZE/size = 1 << 22}" "$leader"
+    } >memory.jsonl
+    run_tool mint-score code --memory 150M --wall-time 60 --cpu-time 20 -j 2 memory.jsonl -o m.zst
+    expect 0
+    [ "$(rewards m.zst)" = '[0,0,0,0,0]' ] || fail "$(verdicts m.zst)"
+    one "$t" "$orphans" >time.jsonl
+    run_tool mint-score code --wall-time 60 --cpu-time 3 time.jsonl -o t.zst
+    expect 0
+    [ "$(verdicts t.zst)" = '[["timeout"]]' ] || fail "$(verdicts t.zst)"
+}
+
 @test "asserts on objects, mutation, exceptions, callbacks, iterators and prints" {
     cat >sol.py <<'END'
 import collections, math

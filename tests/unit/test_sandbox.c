@@ -199,13 +199,18 @@ static void refused_calls(void **state)
                "exec /usr/bin/python3 -c '\n"
                "import ctypes, socket\n"
                "c = ctypes.CDLL(None, use_errno=True)\n"
-               "for n in (b\"ptrace\", b\"unshare\", b\"mount\", b\"memfd_create\", b\"shmget\"):\n"
+               "for n in (b\"ptrace\", b\"unshare\", b\"mount\", b\"memfd_create\", b\"shmget\",\n"
+               "          b\"inotify_init\"):\n"
                "    print(c[n.decode()](0, 0, 0, 0, 0), ctypes.get_errno())\n"
                "for f in (socket.AF_INET, 16, 40):\n"
                "    try: socket.socket(f, socket.SOCK_DGRAM); print(f)\n"
                "    except OSError as e: print(e.errno)\n"
-               "socket.socketpair()'",
-               "-1 1\n-1 1\n-1 1\n-1 38\n-1 1\n97\n97\n97\n");
+               "socket.socketpair()\n"
+               /* a call of Linux 6.5; limits of another process, and that of core files */
+               "print(c.syscall(451, -1, 0, 0, 0), ctypes.get_errno())\n"
+               "print(c.prlimit(1, 7, 0, 0), ctypes.get_errno())\n"
+               "print(c.setrlimit(4, (ctypes.c_long * 2)()), ctypes.get_errno())'",
+               "-1 1\n-1 1\n-1 1\n-1 38\n-1 1\n-1 1\n97\n97\n97\n-1 38\n-1 1\n-1 1\n");
 }
 
 static void talk_and_kill(void **state)
