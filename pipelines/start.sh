@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# start.sh: begins one of the shipped runs (math, chat, code) in a folder of one's own; grpo.sh does the rest.
+# start.sh: begins one of the shipped runs (math, chat, code, dapo-aime) in a folder of one's own; grpo.sh does the rest.
 set -eu
 
 program=start.sh
@@ -10,15 +10,17 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 usage() {
     cat <<'END'
-usage: start.sh math|chat|code MODEL FOLDER [NAME=VALUE...]
+usage: start.sh math|chat|code|dapo-aime MODEL FOLDER [NAME=VALUE...]
 
 Copies the prompts and the conf of that kind into FOLDER, as files to look at and to change, and runs grpo.sh on them.
 MODEL is a model folder; NAME=VALUE sets a line of the conf (steps=100 sample.max-tokens=512), NAME= takes it out. Run
 grpo.sh on FOLDER/grpo.conf to go on where it stopped.
 
-  math   word problems; mint-score math, format, overlong
-  chat   requests of all kinds; mint-score judge (MODEL itself, or score.judge-url=URL), repetition
-  code   programs and their tests; mint-score code, format
+  math       word problems; mint-score math, format, overlong
+  chat       requests of all kinds; mint-score judge (MODEL itself, or score.judge-url=URL), repetition
+  code       programs and their tests; mint-score code, format
+  dapo-aime  harder problems, the way of DAPO, with the settings of a real run (needs jq; for a small machine set at
+             least sample.max-tokens, score2.buffer, sample.groups-per-batch, sample.group-size and dynamic.groups)
 END
 }
 
@@ -36,6 +38,17 @@ make_conf() {
     ! has_template "$model" || echo "sample.chat = yes"
     [ "$kind" != chat ] || printf '%s\n' "$@" | grep -q '^score\.judge-' || echo "score.judge-model = $model"
     cat "$here/$kind/$kind.conf"
+}
+
+# The rows, as prompts where the kind says how.
+copy_rows() {
+    for rows in "$here/$kind"/*.jsonl; do
+        if [ -e "$here/$kind/rows.jq" ]; then
+            jq -ncf "$here/$kind/rows.jq" "$rows" >"$folder/${rows##*/}"
+        else
+            cp "$rows" "$folder/"
+        fi
+    done
 }
 
 set_lines() {
@@ -64,9 +77,9 @@ set_lines() {
 main() {
     case ${1:-} in
     -h | --help) usage && exit 0 ;;
-    math | chat | code) kind=$1 ;;
-    '') usage_error "math, chat or code?" ;;
-    *) usage_error "there is no $1: math, chat or code" ;;
+    math | chat | code | dapo-aime) kind=$1 ;;
+    '') usage_error "math, chat, code or dapo-aime?" ;;
+    *) usage_error "there is no $1: math, chat, code or dapo-aime" ;;
     esac
     [ $# -ge 3 ] || usage_error "a model folder and a folder to work in are needed"
     model=$2 folder=$3
@@ -82,7 +95,7 @@ main() {
     [ ! -e "$folder/grpo.conf" ] || die "$folder was begun before: go on with grpo.sh $folder/grpo.conf"
     folder "$folder"
     folder=$(cd "$folder" && pwd)
-    cp "$here/$kind"/*.jsonl "$folder/"
+    copy_rows
     make_conf "$@" | set_lines "$@" >"$folder/grpo.conf.tmp"
     mv "$folder/grpo.conf.tmp" "$folder/grpo.conf"
     exec "$here/grpo.sh" "$folder/grpo.conf"

@@ -59,6 +59,36 @@ start() {
     [ "$(zstd -dcq here/run/step-0001/scored.jsonl.zst | head -n 1 | jq -c '.sequences[0].scores | keys')" = '["code","format"]' ]
 }
 
+@test "dapo-aime: rows of two kinds, waves, the answer line, shaping, std advantages, clip-higher" {
+    start dapo-aime score2.buffer=4 dynamic.groups=1 dynamic.max-waves=2 eval.max-tokens=4 eval.group-size=2
+    expect 0
+    [ -d here/run/ckpt/1 ]
+    local wave
+    wave=$(echo here/run/step-0001/wave-*/ | awk '{ print $NF }')
+    zstd -dcq "$wave/scored.jsonl.zst" | jq -es 'all(.[]; (.question as $q | .prompt | contains("Solve this problem") and contains($q))
+        and (.sequences[0].scores | keys) == ["math","overlong"])'
+    zstd -dcq "$wave/datums.jsonl.zst" | jq -es 'all(.[]; .meta.norm == "std")'
+    jq -es 'map(select(.tool == "mint-train"))[-1]' here/run/metrics.jsonl
+    has "$(cat here/run/eval/0001.txt)" 'pass@2'
+    # AIME rows
+    jq -es 'length == 6 and all(.[]; keys == ["answer","id","question"])' here/eval.jsonl
+}
+
+@test "rows.jq takes the published rows, short ones and AIME, each problem once" {
+    cat >rows.jsonl <<'END'
+{"prompt":[{"role":"user","content":"Solve the following math problem step by step. Etc.\n\nWhat is 1+1?\n\nRemember to put your answer on its own line after \"Answer:\"."}],"reward_model":{"ground_truth":"2"},"extra_info":{"index":"u-1"}}
+{"prompt":[{"role":"user","content":"again"}],"reward_model":{"ground_truth":"2"},"extra_info":{"index":"u-1"}}
+{"id":7,"question":"What is 2+2?","answer":4,"source":"x"}
+{"ID":"2024-I-1","Problem":"What is 3+3?","Answer":6,"Solution":"six"}
+END
+    jq -ncf "$MINT_ROOT/pipelines/dapo-aime/rows.jq" rows.jsonl >out
+    diff out - <<'END'
+{"id":"u-1","question":"What is 1+1?","answer":"2"}
+{"id":7,"question":"What is 2+2?","answer":"4"}
+{"id":"2024-I-1","question":"What is 3+3?","answer":"6"}
+END
+}
+
 @test "wrong use" {
     run_tool "$START" poetry model here
     expect_error 2 'there is no poetry'
