@@ -609,3 +609,26 @@ END
     find work -type f ! -name lock ! -name 'metrics.jsonl' ! -name grpo.conf -printf '%p %i %T@\n' | sort >after
     same before after
 }
+
+@test "plot.sh draws the curves of runs, and of others beside them" {
+    command -v gnuplot >/dev/null || skip "no gnuplot"
+    mkdir -p "it's/eval"
+    printf '%s\n' '{"stage":"step-0001/wave-01/datums","tool":"mint-advantage","reward/mean":0.25}' \
+        '{"stage":"step-0001/wave-02/datums","tool":"mint-advantage","reward/mean":0.5}' \
+        '{"stage":"step-0002/datums","tool":"mint-advantage","reward/mean":-7.5e-1}' >"it's/metrics.jsonl"
+    echo 'accuracy  0.5000   95% interval' >"it's/eval/0002.txt"
+    printf 'reward 1 0.1\nreward 2 0.2\n' >peer
+    run_tool "$MINT_ROOT/pipelines/plot.sh" "it's" 'peer $(touch bad)=peer'
+    expect 0
+    has "$(cat "it's/curves.svg")" "it's</"
+    has "$(cat "it's/curves.svg")" 'peer $(touch bad)</'
+    has "$(cat "it's/curves.svg")" 'accuracy, held out'
+    [ ! -e bad ]
+    run_tool "$MINT_ROOT/pipelines/plot.sh" nowhere
+    expect_error 1 'nowhere is no run folder'
+    mkdir empty && : >empty/metrics.jsonl
+    run_tool "$MINT_ROOT/pipelines/plot.sh" empty
+    expect_error 1 'there is nothing to draw'
+    run_tool "$MINT_ROOT/pipelines/plot.sh"
+    expect 2
+}
