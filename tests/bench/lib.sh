@@ -10,12 +10,12 @@ export PATH LC_ALL=C
 
 # begin PART ARGS...: reads the common options; what is left is in $rest. The usage is the comment on top of the script.
 begin() {
-    part=$1 quick='' json='' work='' runs='' threads='' python=python3 rest=()
+    part=$1 quick='' json='' work='' runs='' threads='' python=python3 patience=300 rest=()
     shift
     while [ $# -gt 0 ]; do
         case $1 in
         --quick) quick=1 ;;
-        --json | --work | --runs | --threads | --python)
+        --json | --work | --runs | --threads | --python | --patience)
             [ $# -gt 1 ] || die "$1 needs a value"
             printf -v "${1#--}" %s "$2"
             shift
@@ -80,11 +80,13 @@ ours() {
     used "$@" || die "$(tail -n 1 "$dir/log")"
 }
 
-# peer NAME CMD...: as used; a failure is said and is one (a missing peer must not end anything).
+# peer NAME CMD...: as used, for at most $patience seconds; a failure is said and is one (a peer must not end anything).
 peer() {
-    local name=$1
+    local name=$1 rc=0
     shift
-    used "$@" && return
+    used timeout "$patience" "$@" || rc=$?
+    [ $rc -ne 0 ] || return 0
+    [ $rc -ne 124 ] || echo "it took more than $patience s" >>"$dir/log"
     say "$name failed: $(grep -v '^ *$' "$dir/log" | tail -n 1)"
     return 1
 }
