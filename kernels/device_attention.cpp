@@ -7,6 +7,7 @@ extern "C" {
 }
 
 #include <cstdlib>
+#include <cstring>
 
 static struct mint_k_attn shape_of(const struct mint_attn_shape *s)
 {

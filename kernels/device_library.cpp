@@ -21,6 +21,7 @@ extern "C" {
 }
 
 #include <cstdlib>
+#include <cstring>
 
 #define CALLS(F)                             \
     F(cublasLtCreate)                        \

@@ -7,6 +7,7 @@ extern "C" {
 }
 
 #include <cstdlib>
+#include <cstring>
 
 #define PIECE ((size_t)4 << 20) /* elements that are converted at a time */
 

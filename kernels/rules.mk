@@ -46,6 +46,9 @@ $(B)/tests/kernels/$(1): $(KERNELS:%.cu=$(B)/obj/emu-$(1)/%.o) $(CASES:%.cpp=$(B
 	@mkdir -p $$(@D)
 	$$(call say,LINK)
 	$(Q)$(CXX) $(2) $(SANFLAGS) $$^ $(OPENMP) $(LIBS) -o $$@
+$(B)/tests/kernels/bugs-$(1): $(B)/obj/emu-$(1)/tests/kernels/bugs.o
+	@mkdir -p $$(@D)
+	$(Q)$(CXX) $(2) $$^ -o $$@
 endef
 $(eval $(call emu_flavour,plain,-O2))
 $(eval $(call emu_flavour,asan,-O1 -fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined))
@@ -69,11 +72,13 @@ NVCCFLAGS := -std=c++17 -O3 -lineinfo -fmad=false -Werror all-warnings -Xcompile
 	-Ikernels -Ilib $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
 	$(foreach a,$(CUDA_PTX),-gencode arch=compute_$(a)$(comma)code=compute_$(a))
 
-# What ptxas says of registers and spills stays beside the object, for the budget.
+# What ptxas says of registers and spills, and the PTX, stay beside the object: tests/kernels/gates.sh reads them.
 $(B)/obj/cuda/%.o: %.cu
-	@mkdir -p $(@D)
+	@mkdir -p $(@:.o=.keep)
 	$(call say,NVCC)
-	$(Q)$(NVCC) $(NVCCFLAGS) -Xptxas -v -MMD -MP -MF $(@:.o=.d) -c $< -o $@ 2>$(@:.o=.log) || { cat $(@:.o=.log) >&2; exit 1; }
+	$(Q)$(NVCC) $(NVCCFLAGS) -Xptxas -v -keep -keep-dir $(@:.o=.keep) -MMD -MP -MF $(@:.o=.d) -c $< -o $@ \
+		2>$(@:.o=.log) || { cat $(@:.o=.log) >&2; exit 1; }
+	$(Q)find $(@:.o=.keep) -type f ! -name '*.ptx' -delete
 $(B)/obj/cuda/%.o: %.cpp
 	@mkdir -p $(@D)
 	$(call say,CXX )
@@ -91,3 +96,19 @@ $(B)/tests/kernels/gpu: $(KERNELS:%.cu=$(B)/obj/cuda/%.o) $(CASES:%.cpp=$(B)/obj
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(NVCC) -cudart static $^ -Xcompiler -fopenmp $(LIBS) -o $@
+
+# ---- tests ---------------------------------------------------------------------------------------------------------
+
+$(B)/tests/kernels/types: tests/kernels/types_check.cpp tests/kernels/types_nvidia.cpp tests/kernels/cuda_emu.h
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++17 -O2 -c tests/kernels/types_check.cpp -o $@.1.o
+	$(Q)$(CXX) -std=c++17 -O2 -isystem $(CUDA_HOME)/include -c tests/kernels/types_nvidia.cpp -o $@.2.o
+	$(Q)$(CXX) $@.1.o $@.2.o -o $@
+
+# make test runs the quick cases; this runs all of them, the sanitizers', and what needs nvcc but no GPU: some minutes.
+EMU_ALL := plain asan tsan bugs-plain bugs-asan bugs-tsan mint-cuda.so
+GATES := $(if $(NVCC),$(B)/lib/mint/mint-cuda.so $(B)/tests/kernels/gpu $(B)/tests/kernels/types)
+.PHONY: test-kernels
+test-kernels: all $(EMU_ALL:%=$(B)/tests/kernels/%) $(GATES) ## all that can be said of the CUDA kernels without a GPU (minutes)
+	@KERNELS=all LIMIT=1200 tests/run $(B) $(B)/tests/kernels/plain $(B)/tests/kernels/asan $(B)/tests/kernels/tsan \
+		tests/kernels/gates.sh tests/kernels/bugs.sh tests/kernels/mutate.sh tests/e2e/65-cuda.bats

@@ -7,6 +7,7 @@
  *
  *   EMU_SCHED=fwd|rev|SEED   the order (seed 1)
  *   EMU_SKIP=file.cu:LINE    the barrier or wait on that line does nothing (mutation tests)
+ *   EMU_SITES=1              the cases print which barriers and waits they came by
  *   EMU_PROFILE=1            at the end: launches, blocks and seconds of each kernel
  *
  * -fsanitize=thread: every CUDA thread is a thread of its own to the sanitizer. Barriers and
@@ -109,9 +110,15 @@ struct Count { /* of a kernel */
     double seconds;
 };
 
+struct Place { /* of a barrier or wait */
+    const char *file;
+    int line;
+};
+
 struct Machine {
     std::vector<Count> counts;
-    bool profile = false;
+    std::vector<Place> places;
+    bool profile = false, note_places = false;
     Thread *th = nullptr;
     Warp warp[MAX_THREAD / 32];
     Thread *cur = nullptr;
@@ -258,8 +265,23 @@ EMU_RAW inline void fiber_main()
 
 /* ---- what threads wait at. */
 
+EMU_RAW inline bool same_place(const char *f, int l, const char *file, int line)
+{
+    return l == line && (f == file || !strcmp(f, file));
+}
+
+EMU_RAW inline void note_place(const char *file, int line)
+{
+    for (const Place &p : m.places)
+        if (same_place(p.file, p.line, file, line))
+            return;
+    m.places.push_back({file, line});
+}
+
 EMU_RAW inline bool skip(const char *file, int line)
 {
+    if (__builtin_expect(m.note_places, 0))
+        note_place(file, line);
     if (__builtin_expect(line != m.skip_line, 1))
         return false;
     size_t a = strlen(file), b = strlen(m.skip_file);
@@ -267,11 +289,6 @@ EMU_RAW inline bool skip(const char *file, int line)
         return false;
     m.skipped++;
     return true;
-}
-
-EMU_RAW inline bool same_place(const char *f, int l, const char *file, int line)
-{
-    return l == line && (f == file || !strcmp(f, file));
 }
 
 EMU_RAW inline Coll *find_coll(Warp *w, uint32_t mask, const char *file, int line)
@@ -587,6 +604,7 @@ EMU_RAW inline void init()
     if (m.ready)
         return;
     m.ready = true;
+    m.note_places = getenv("EMU_SITES") != nullptr;
     m.profile = getenv("EMU_PROFILE") != nullptr;
     if (m.profile)
         atexit(print_counts);

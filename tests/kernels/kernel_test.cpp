@@ -2,7 +2,7 @@
 /*
  * kernel_test.cpp: runs the cases, in TAP.
  *
- *   kernels [quick] [list] [SCHED=a,b,...] [NAME...]     NAME: a case, or the beginning of its name
+ *   kernels [all|quick] [list] [SCHED=a,b,...] [NAME...]     NAME: a case, or the beginning of one
  */
 #include "kernel_test.h"
 
@@ -167,6 +167,11 @@ static void run_once(const Case *c, const char *schedule)
     hash = FNV;
     state = 42;
     c->run();
+#ifndef MINT_GPU
+    for (const emu::Place &p : emu::m.places)
+        printf("# site %s:%d %s\n", p.file, p.line, c->name);
+    emu::m.places.clear();
+#endif
 }
 
 /* Under every schedule; true: passed. */
@@ -228,6 +233,8 @@ int main(int argc, char **argv)
         std::string a = argv[i];
         if (a == "quick")
             kt::quick = true;
+        else if (a == "all")
+            kt::quick = false;
         else if (a == "list")
             list = true;
         else if (a.compare(0, 6, "SCHED=") == 0)
