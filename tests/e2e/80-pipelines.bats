@@ -632,3 +632,94 @@ END
     run_tool "$MINT_ROOT/pipelines/plot.sh"
     expect 2
 }
+
+# What a scheduler would do: a job array of so many tasks, one after the other, the script being a copy elsewhere.
+stand_in_sbatch() {
+    mkdir -p bin spool
+    cat >bin/sbatch <<'END'
+#!/bin/sh
+set -eu
+array='' parsable=''
+while :; do
+    case $1 in
+    --parsable) parsable=1 ;;
+    --array=*) array=${1#--array=} ;;
+    --dependency=afterok:*) [ -e "spool/${1#--dependency=afterok:}.ok" ] || exit 1 ;;
+    *) break ;;
+    esac
+    shift
+done
+job=$(($(cat spool/last 2>/dev/null || echo 100) + 1))
+echo $job >spool/last
+cp "$1" spool/slurm_script
+shift
+if [ -z "$array" ]; then
+    SLURM_JOB_ID=$job SLURM_PROCID=0 SLURM_NTASKS=1 sh spool/slurm_script "$@"
+else
+    first=${array%-*} last=${array#*-}
+    i=$first
+    while [ "$i" -le "$last" ]; do
+        SLURM_ARRAY_TASK_ID=$i SLURM_ARRAY_TASK_COUNT=$((last - first + 1)) SLURM_ARRAY_TASK_MIN=$first \
+            SLURM_ARRAY_TASK_MAX=$last sh spool/slurm_script "$@"
+        i=$((i + 1))
+    done
+fi
+touch "spool/$job.ok"
+[ -z "$parsable" ] || echo $job
+END
+    chmod +x bin/sbatch
+    PATH=$PWD/bin:$PATH
+}
+
+@test "shard.sh: parts by a Slurm array, by Open MPI's ranks and by hand are the records of one process" {
+    local SHARD=$MINT_ROOT/pipelines/shard.sh i
+    mint-sample --model model prompts.jsonl --plain >whole
+    stand_in_sbatch
+    jobs=$(sbatch --parsable --array=0-2 "$SHARD" out.zst --model model prompts.jsonl)
+    [ -e out.zst.part-2-of-3 ]
+    sbatch "--dependency=afterok:$jobs" "$SHARD" --join 3 out.zst
+    zstd -dcq out.zst | cmp - whole
+    no_leftovers out.zst.part-0-of-3
+    # a part that is there stays; a missing one is said, and drawn by hand
+    for i in 0 2; do
+        OMPI_COMM_WORLD_RANK=$i OMPI_COMM_WORLD_SIZE=3 "$SHARD" b.zst --model model prompts.jsonl
+    done
+    run_tool "$SHARD" --join 3 b.zst
+    expect_error 1 'b.zst.part-1-of-3 is missing: draw part 1/3 again'
+    ls -i b.zst.part-0-of-3 >before
+    MINT_SHARD=1/3 "$SHARD" b.zst --model model prompts.jsonl
+    MINT_SHARD=0/3 "$SHARD" b.zst --model model prompts.jsonl
+    ls -i b.zst.part-0-of-3 | cmp - before
+    "$SHARD" --join 3 b.zst
+    zstd -dcq b.zst | cmp - whole
+    # a part that was cut
+    MINT_SHARD=0/1 "$SHARD" c.zst --model model prompts.jsonl
+    truncate -s -9 c.zst.part-0-of-1
+    run_tool "$SHARD" --join 1 c.zst
+    expect 1
+    has "$stderr" 'a part is not whole'
+    [ ! -e c.zst ]
+    run_tool "$SHARD" d.zst --model model prompts.jsonl
+    expect_error 1 'which part? set MINT_SHARD=I/N'
+    run_tool sbatch --array=1-2 "$SHARD" d.zst --model model prompts.jsonl
+    expect 1
+    has "$stderr" 'the array has to be 0 to N-1'
+}
+
+@test "shard.sh under mpirun and GNU parallel" {
+    local SHARD=$MINT_ROOT/pipelines/shard.sh tried=
+    mint-sample --model model prompts.jsonl --plain >whole
+    if command -v mpirun >/dev/null; then
+        tried=1
+        mpirun --allow-run-as-root --oversubscribe -n 2 "$SHARD" m.zst --model model prompts.jsonl
+        "$SHARD" --join 2 m.zst
+        zstd -dcq m.zst | cmp - whole
+    fi
+    if parallel --version 2>&1 | grep -q GNU; then
+        tried=1
+        seq 0 1 | parallel --will-cite "MINT_SHARD={}/2 '$SHARD' p.zst --model model prompts.jsonl"
+        "$SHARD" --join 2 p.zst
+        zstd -dcq p.zst | cmp - whole
+    fi
+    [ -n "$tried" ] || skip "neither mpirun nor GNU parallel"
+}
