@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.h: who computes what of the forward attention: between attention_plan.cu, which decides
- * on the host, and the kernels of attention.cu, which says why it does not change a bit. */
+/*
+ * attention.h: what the sources of the forward attention have in common: attention.cu, which plans
+ * on the host who computes which rows, and the kernels of attention_tensor.cu and
+ * attention_plain.cu.
+ */
 #ifndef MINT_ATTENTION_H
 #define MINT_ATTENTION_H
 
 #include "dev.h"
 
 #include "kernels.h"
+
+namespace forward
+{
 
 constexpr int PAGE = MINT_K_PAGE, SPLIT = 4 * PAGE; /* keys */
 constexpr int FRAGMENT = 16, TILE = 64;             /* rows */
@@ -31,20 +37,38 @@ struct Table {
     Token *tokens;
     int32_t *part0;
 };
-static inline Table table_of(const struct mint_k_forward_plan *plan, const int32_t *table)
+
+template <class A> struct Args {
+    A *out;
+    float *lse, *parts;
+    const A *q, *k, *v;
+    int64_t page_stride, head_stride;
+    const mint_k_seq *seqs;
+    const int32_t *pages, *part0;
+    int heads, group, head_dim;
+    float scale;
+};
+
+/* An output from its sum. Adding 0 makes -0 to 0: whether a sum of zeros is -0 could tell of masked
+ * keys. */
+DEVICE float finish(float o, float inverse)
 {
-    Table t;
-    t.tiles = (Job *)table;
-    t.splits = t.tiles + plan->tiles;
-    t.tokens = (Token *)(t.splits + plan->splits);
-    t.part0 = (int32_t *)(t.tokens + plan->merges + plan->plain);
-    return t;
+    return fmaf(o, inverse, 0.0f);
 }
 
-/* Whether tensor cores serve this kind of head. */
-static inline bool by_fragments(bool f32, int head_dim)
+static inline unsigned blocks(int64_t n, int each)
 {
-    return !f32 && (head_dim == 64 || head_dim == 128);
+    return (unsigned)((n + each - 1) / each);
 }
+
+/* head_dim 64 or 128. */
+void launch_tensor(const Args<bf16> &p, const mint_k_forward_plan *plan, const Table &table,
+                   cudaStream_t stream);
+void launch_plain(const Args<bf16> &p, const mint_k_forward_plan *plan, const Table &table,
+                  cudaStream_t stream);
+void launch_plain(const Args<float> &p, const mint_k_forward_plan *plan, const Table &table,
+                  cudaStream_t stream);
+
+} // namespace forward
 
 #endif

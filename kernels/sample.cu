@@ -7,8 +7,7 @@
  * an integer, so that sums have no order; what is lighter than 2^-40 of the greatest weighs
  * nothing. top-k keeps the first k ids, by greater logit, then lower id; top-p of these the first
  * that weigh at least p of their sum; the draw is the first id, ascending, for which (sum of kept w
- * up to it) > floor(u * total). Temperature 0: only ids with the greatest logit are kept, and u =
- * 0.
+ * up to it) > floor(u * total). Temperature 0: ids with the greatest logit alone are kept, u is 0.
  *
  * k_pieces (head.cu) makes each row's softmax and its greatest drawable logit; then a block a row.
  * Where a filter cuts is found without sorting (cut): a histogram over intervals of the logit below
@@ -171,10 +170,10 @@ template <class C> DEVICE void cut(Row &r, C count, u64 limit, float per)
     for (int low = 32 - BITS; low >= 0; low = low > BITS ? low - BITS : low - (BITS - 1)) {
         int bits = low ? BITS : BITS - 1;
         unsigned above = ~0u << low << (bits - 1) << 1, mask = (1u << bits) - 1;
-        auto digit = [&](float x) { /* the greatest first */
-                                    unsigned k = ordered(x);
-                                    bool in = interval(x) == cell && ((k ^ key) & above) == 0;
-                                    return in ? (int)(~k >> low & mask) : -1;
+        auto digit = [&](float x) {
+            unsigned k = ordered(x);
+            bool in = interval(x) == cell && ((k ^ key) & above) == 0;
+            return in ? (int)(~k >> low & mask) : -1; /* the greatest first */
         };
         f = find_bin(r, digit, count, 1 << bits, f.before, limit);
         key |= (~(unsigned)f.bin & mask) << low;
