@@ -47,10 +47,11 @@ DEVICE vec4 get4(const bf16 *p, int64_t i, int64_t n, bool vec, float fill = 0.0
     return r;
 }
 
+/* __stcg is one access for sure: of plain stores the compiler sometimes makes four again. */
 DEVICE void put4(float *p, int64_t i, int64_t n, bool vec, vec4 x)
 {
     if (vec && i + 4 <= n)
-        *(float4 *)(p + i) = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
+        __stcg((float4 *)(p + i), make_float4(x.v[0], x.v[1], x.v[2], x.v[3]));
     else
         for (int j = 0; j < 4 && i + j < n; j++)
             p[i + j] = x.v[j];
@@ -59,7 +60,7 @@ DEVICE void put4(float *p, int64_t i, int64_t n, bool vec, vec4 x)
 DEVICE void put4(bf16 *p, int64_t i, int64_t n, bool vec, vec4 x)
 {
     if (vec && i + 4 <= n)
-        *(uint2 *)(p + i) = make_uint2(pack_bf16(x.v[0], x.v[1]), pack_bf16(x.v[2], x.v[3]));
+        __stcg((uint2 *)(p + i), make_uint2(pack_bf16(x.v[0], x.v[1]), pack_bf16(x.v[2], x.v[3])));
     else
         for (int j = 0; j < 4 && i + j < n; j++)
             p[i + j] = to_act<bf16>(x.v[j]);

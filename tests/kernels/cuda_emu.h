@@ -256,6 +256,10 @@ template <class T> static inline void __stcs(T *p, T v)
 {
     *p = v;
 }
+template <class T> static inline void __stcg(T *p, T v)
+{
+    *p = v;
+}
 static inline int __popc(unsigned x)
 {
     return __builtin_popcount(x);
