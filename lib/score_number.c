@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "num.h"
+#include "num_swar.h"
 #include "score.h"
 
 static bool digit(char c)
@@ -20,6 +21,14 @@ static size_t digits(const char *s, size_t n)
     size_t i = 0;
     while (i < n && digit(s[i]))
         i++;
+    return i;
+}
+
+/* The first place from i on where a number can begin; what is passed over has no digit. */
+static size_t next_digit(const char *text, size_t n, size_t i)
+{
+    while (n - i >= 8 && mint_swar_others(mint_swar_load(text + i)) == UINT64_C(0x8080808080808080))
+        i += 7; /* the eighth byte may be the point of ".5" */
     return i;
 }
 
@@ -67,7 +76,7 @@ bool mint_number_find(const char *text, size_t n, enum mint_score_which which, s
         bool point =
             text[i] == '.' && i + 1 < n && digit(text[i + 1]) && !(i && digit(text[i - 1]));
         if (!digit(text[i]) && !point) {
-            i++;
+            i = next_digit(text, n, i + 1);
             continue;
         }
         size_t sign = sign_before(text, i), size = unsigned_number(text + i, n - i);

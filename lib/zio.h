@@ -6,13 +6,19 @@
  * skippable and empty ones too, borders anywhere; CR LF, a BOM at the very start, no newline at the
  * end, blank lines (skipped, but counted) are taken. A frame that ends early ("input ends inside a
  * zstd frame: its writer did not finish"), a wrong checksum, or bytes after the last frame are
- * errors. Windows up to 2 GiB
- * (--long=31) are read. A line over MINT_LINE_MAX is refused. Memory: one line and zstd's window.
+ * errors. Windows up to 2 GiB (--long=31) are read. A line over MINT_LINE_MAX is refused. Memory:
+ * one line and zstd's window.
  *
  * Writing: ONE zstd frame, level 1, content checksum, ended only by commit. flush ends a block, so
  * that a reader downstream gets what was written so far. A writer that is aborted, or whose process
  * dies, leaves an unfinished frame, which every reader refuses: the magic number goes out at open,
- * so this holds from the first byte on. One stream belongs to one thread.
+ * so this holds from the first byte on.
+ *
+ * Threads: one stream belongs to one thread of the caller. Where the process has more than one CPU,
+ * a zstd stream that has grown past a megabyte is decompressed ahead, or compressed and written
+ * behind, in a thread of its own, at most a megabyte away. Lines, bytes and messages are those that
+ * there would be without it; only that a failed write may be reported by a later call, at the
+ * latest by commit, and that flush does not wait until it is done.
  */
 #ifndef MINT_ZIO_H
 #define MINT_ZIO_H
