@@ -90,7 +90,7 @@ $(B)/lib/mint/mint-cuda.so: $(KERNELS:%.cu=$(B)/obj/cuda/%.o) $(PLUGIN:%.cpp=$(B
 	$(PLUGIN_LIB:%.c=$(B)/obj/pic/%.o)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(NVCC) -shared -cudart static -Xlinker --exclude-libs,ALL,-z,defs $^ -ldl -o $@
+	$(Q)$(NVCC) -shared -cudart static -Xlinker --exclude-libs,ALL,-z,defs,--as-needed $^ -ldl -o $@
 $(B)/tests/kernels/gpu: $(KERNELS:%.cu=$(B)/obj/cuda/%.o) $(CASES:%.cpp=$(B)/obj/cuda/%.o) \
 	$(B)/obj/cuda/tests/kernels/kernel_test.o $(B)/libmint.a
 	@mkdir -p $(@D)

@@ -69,8 +69,8 @@ same_checkpoint() {
     mkdir empty other
     MINT_BACKEND_DIR=$PWD/empty run_tool mint-sample --model model --plain prompts.jsonl
     expect_error 1 "no CUDA backend is installed"
-    MINT_BACKEND_DIR=$PWD/empty mint-sample --device auto --model model -n 1 --max-tokens 2 --plain prompts.jsonl >auto
-    jq -e '.sampling.device == "cpu"' auto
+    MINT_BACKEND_DIR=$PWD/empty run_tool mint-sample --device auto --model model -n 1 --max-tokens 2 --plain prompts.jsonl
+    jq -e '.sampling.device == "cpu"' <<<"$output"
     echo 'this is no library' >other/mint-cuda.so
     MINT_BACKEND_DIR=$PWD/other run_tool mint-sample --model model --plain prompts.jsonl
     expect_error 1 "the CUDA backend does not load"

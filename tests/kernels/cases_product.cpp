@@ -233,3 +233,18 @@ CASE(product_of_nothing)
     mint_k_product(&p, false, nullptr);
     mint_k_product(&p, true, nullptr);
 }
+
+CASE(product_differ)
+{
+    size_t T = 3, N = 70, ld = 72;
+    std::vector<float> a = kt::normal(T * ld), b = a;
+    b[5] = 0;
+    b[ld + 1] = -a[ld + 1];
+    b[ld + 69] = NAN;
+    b[ld + 70] = 9; /* between rows */
+    Dev<float> da(a), db(b);
+    Dev<uint32_t> counts(2 * T);
+    mint_k_differ((uint32_t(*)[2])counts.p, da.p, (int64_t)ld, db.p, (int64_t)ld, (int64_t)T,
+                  (int64_t)N, nullptr);
+    CHECK(counts.get() == (std::vector<uint32_t>{1, 69, 2, 70, 0, 70}), "counts");
+}

@@ -3,7 +3,7 @@
 # What stands in every file: a licence line, nothing left open, nothing of the machine that it was written on.
 . "$(dirname "$0")/lib.bash"
 
-mapfile -t sources < <(files '*.c' '*.h' '*.cu' '*.cuh' '*.sh' '*.bash' '*.bats' '*.py' '*.mk' '*.1' '*.5' '*.7' Makefile tests/run .ci/run .ci/deps)
+mapfile -t sources < <(files '*.c' '*.h' '*.cu' '*.cpp' '*.sh' '*.bash' '*.bats' '*.py' '*.mk' '*.1' '*.5' '*.7' Makefile tests/run .ci/run .ci/deps)
 for f in "${sources[@]}"; do
     head -n 5 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$f"
 done | check "every source has its SPDX line"
@@ -12,10 +12,10 @@ done | check "every source has its SPDX line"
 grep -nwE 'TOD[O]|FIXM[E]|XX[X]|HAC[K]' "${sources[@]}" | check "nothing is left open"
 grep -niE 'not (yet )?implemente[d]|unimplemente[d]|coming soo[n]' "${sources[@]}" | check "nothing is announced instead of done"
 
-mapfile -t texts < <(files '*.c' '*.h' '*.cu' '*.cuh' '*.sh' '*.bash' '*.bats' '*.py' '*.mk' '*.md' '*.1' '*.5' '*.7' '*.conf' Makefile tests/run .ci/run .ci/deps)
+mapfile -t texts < <(files '*.c' '*.h' '*.cu' '*.cpp' '*.sh' '*.bash' '*.bats' '*.py' '*.mk' '*.md' '*.1' '*.5' '*.7' '*.conf' Makefile tests/run .ci/run .ci/deps)
 grep -nE '(^|[^A-Za-z0-9_.$}])/(hom[e]|roo[t]|User[s]|wor[k]|mn[t])/' "${texts[@]}" | check "no path of somebody's machine"
 grep -nE ' +$' "${texts[@]}" | check "no blanks at line ends"
-mapfile -t c < <(files '*.c' '*.h' '*.cu' '*.cuh')
+mapfile -t c < <(files '*.c' '*.h' '*.cu' '*.cpp')
 grep -nP '\t' "${c[@]}" | check "no tabs in C"
 files | grep -E '\.(o|a|so|pyc|swp|orig|rej)$|(^|/)core$|~$' | check "no generated or leftover file"
 files | while IFS= read -r f; do
