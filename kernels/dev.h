@@ -173,21 +173,20 @@ template <class A> DEVICE A to_act(float x)
 
 /* ---- functions made of +, *, fmaf, / and integer steps: the same bits everywhere. */
 
-/* 2^x within 2 units in the last place; 0 below 2^-126, +inf from 2^128 on; NaN stays NaN. */
+/* 2^x within 2 units in the last place; 0 below 2^-126, +inf from 2^128 on; NaN stays NaN. Without
+ * branches, so that neighbouring values are computed side by side. */
 DEVICE float exp2_(float x)
 {
-    if (x < -126.0f)
-        return 0;
-    if (x >= 128.0f)
-        return INFINITY;
-    float n = (x + 12582912.0f) - 12582912.0f, f = x - n, p = 1.54035304e-4f;
+    float t = x + 12582912.0f, f = x - (t - 12582912.0f), p = 1.54035304e-4f;
     p = fmaf(p, f, 1.33335581e-3f);
     p = fmaf(p, f, 9.61812911e-3f);
     p = fmaf(p, f, 5.55041087e-2f);
     p = fmaf(p, f, 2.40226507e-1f);
     p = fmaf(p, f, 6.93147182e-1f);
     p = fmaf(p, f, 1.0f);
-    return x == x ? __uint_as_float(__float_as_uint(p) + ((unsigned)(int)n << 23)) : x;
+    p = __uint_as_float(__float_as_uint(p) + (__float_as_uint(t) << 23));
+    p = x < -126.0f ? 0.0f : p;
+    return x < 128.0f ? p : x * INFINITY;
 }
 #define LOG2E 1.4426950408889634f
 #define LN2   0.6931471805599453f
