@@ -181,6 +181,51 @@ refuses() {
     no_leftovers out.zst
 }
 
+# fits MB CMD...: CMD works within so many MB of address space.
+fits() {
+    # shellcheck disable=SC2016
+    bash -c 'ulimit -v $(($1 << 10)); shift; exec "$@"' _ "$@" >out 2>/dev/null
+}
+
+# bounded CMD...: where 3 MB fit, 48 MB do.
+bounded() {
+    local mb=8
+    until fits $mb "$@" few.zst; do
+        mb=$((mb + 4))
+        [ $mb -lt 200 ] || fail "$*: more than 200 MB"
+    done
+    fits $((mb + 4)) "$@" many.zst || fail "$*: more than $((mb + 4)) MB"
+}
+
+@test "memory does not grow with the file" {
+    [ -z "${ASAN_OPTIONS+x}" ] || skip "a sanitizer has its own memory"
+    mint-score number r.zst -o s.zst
+    cat s.zst s.zst >few.zst
+    for _ in $(seq 16); do cat few.zst; done >many.zst
+    bounded mint-score number --replace
+    bounded mint-advantage
+}
+
+@test "TERM in the middle of a long stream takes the unfinished output away" {
+    mkfifo in
+    { cat r.zst r.zst r.zst r.zst && sleep 5; } >in &
+    feeder=$!
+    mint-score number in -o out.zst &
+    pid=$!
+    # past a megabyte, where the threads are at work
+    for _ in $(seq 200); do
+        [ "$(stat -c %s out.zst.tmp-* 2>/dev/null || echo 0)" -lt 600000 ] || break
+        sleep 0.02
+    done
+    [ "$(stat -c %s out.zst.tmp-*)" -ge 600000 ]
+    kill -TERM $pid
+    status=0
+    wait $pid || status=$?
+    kill $feeder 2>/dev/null || true
+    [ "$status" -eq 143 ]
+    no_leftovers out.zst
+}
+
 @test "a second output never replaces the first unless told" {
     mint-score number r.zst -o s.zst
     cp s.zst before

@@ -2,9 +2,6 @@
 /*
  * Any bytes are a file for the line reader, as they are and as the text of a zstd frame. Nothing
  * may crash, and from the compressed text the same lines come as from the plain one.
- *
- *   clang -std=c11 -D_GNU_SOURCE -Ilib -g -O1 -fsanitize=fuzzer,address,undefined
- * tests/fuzz/fuzz_zio.c \ lib/zio.c lib/fs.c lib/buf.c lib/mem.c lib/err.c -lzstd -o fuzz_zio
  */
 #include <stdint.h>
 #include <stdio.h>
