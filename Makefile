@@ -156,6 +156,18 @@ ifeq ($(origin BUILD),file)
 	@for t in $(TOOLS); do [ "$$(readlink bin/$$t)" = ../$(B)/bin/$$t ] || ln -sfn ../$(B)/bin/$$t bin/$$t; done
 endif
 
+# ---- MPI: a plugin; nothing needs it ---------------------------------------------------------------------------------
+
+MPICC := $(if $(FUZZING),,$(shell command -v mpicc 2>/dev/null))
+ifneq ($(MPICC),)
+all: $(B)/lib/mint/mint-mpi.so
+$(B)/lib/mint/mint-mpi.so: lib/mpi/ranks_mpi.c lib/ranks.h lib/base.h
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC) $(ALL_CPPFLAGS) $(filter-out -fopenmp,$(ALL_CFLAGS)) -fPIC \
+		-fvisibility=hidden -shared $< -o $@
+endif
+
 # ---- CUDA: a plugin; nothing needs it --------------------------------------------------------------------------------
 
 include kernels/rules.mk

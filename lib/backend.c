@@ -5,6 +5,7 @@
 
 #include "backend_plugin.h"
 #include "cpu/cpu_ops.h"
+#include "plugin.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -14,33 +15,12 @@
 
 #define PLUGIN "mint-cuda.so"
 
-/* DIR of .../bin/PROGRAM's sibling .../lib/mint, or MINT_BACKEND_DIR. False: it cannot be said. */
-static bool plugin_dir(char *dir, size_t n)
-{
-    const char *given = getenv("MINT_BACKEND_DIR");
-    if (given && *given)
-        return snprintf(dir, n, "%s", given) < (int)n;
-    char exe[4096];
-    ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (len <= 0)
-        return false;
-    exe[len] = '\0';
-    for (int up = 0; up < 2; up++) {
-        char *slash = strrchr(exe, '/');
-        if (!slash)
-            return false;
-        *slash = '\0';
-    }
-    return snprintf(dir, n, "%s/lib/mint", exe) < (int)n;
-}
-
 static int load_plugin(const struct mint_plugin **plugin, struct mint_err *err)
 {
-    char dir[4096], path[4200];
-    if (!plugin_dir(dir, sizeof dir))
+    char path[4200];
+    if (!mint_plugin_path(path, sizeof path, PLUGIN))
         return mint_fail(err, MINT_EDEVICE,
                          "no CUDA backend is installed: set MINT_BACKEND_DIR to its folder");
-    snprintf(path, sizeof path, "%s/%s", dir, PLUGIN);
     if (access(path, F_OK) != 0)
         return mint_fail(err, MINT_EDEVICE,
                          "no CUDA backend is installed (%s is not there); build it with make cuda, "

@@ -10,15 +10,17 @@
 
 struct counter {
     int64_t size;
-    uint64_t count;       /* leaves so far */
-    float *level[LEVELS]; /* sum of an aligned block of 2^j leaves, or NULL: absent */
-    float *spare[LEVELS]; /* buffers not in use */
+    uint64_t count;           /* leaves so far, with those of another tree */
+    float *level[LEVELS];     /* sum of an aligned block of 2^j leaves, or NULL: absent */
+    float *edge[LEVELS];      /* the same for blocks whose left neighbour is another tree's */
+    float *spare[2 * LEVELS]; /* buffers not in use */
     int nspare;
 };
 
 struct mint_gradtree {
     struct mint_dev *dev;
     size_t nparams;
+    uint64_t first; /* leaves before it are another tree's */
     struct counter *c;
 };
 
@@ -45,10 +47,20 @@ void mint_gradtree_reset(struct mint_gradtree *t)
         struct counter *c = &t->c[p];
         for (int j = 0; j < LEVELS; j++) {
             give_back(c, c->level[j]);
-            c->level[j] = NULL;
+            give_back(c, c->edge[j]);
+            c->level[j] = c->edge[j] = NULL;
         }
         c->count = 0;
     }
+    t->first = 0;
+}
+
+void mint_gradtree_begin(struct mint_gradtree *t, int64_t first)
+{
+    mint_gradtree_reset(t);
+    t->first = (uint64_t)first;
+    for (size_t p = 0; p < t->nparams; p++)
+        t->c[p].count = t->first;
 }
 
 void mint_gradtree_free(struct mint_gradtree *t)
@@ -86,38 +98,82 @@ static int join(struct mint_gradtree *t, struct counter *c, float **left, float 
     return rc;
 }
 
-/* leaf NULL: absent. */
-static int push(struct mint_gradtree *t, struct counter *c, float *leaf, struct mint_err *err)
+/* The block of 2^level leaves at count; node NULL: absent. */
+static int push(struct mint_gradtree *t, struct counter *c, int level, float *node,
+                struct mint_err *err)
 {
-    float *carry = leaf;
-    int j = 0;
+    float *carry = node;
+    int j = level;
     for (; c->count >> j & 1; j++) {
+        uint64_t neighbour = ((c->count >> j) - 1) << j;
         float *left = c->level[j];
+        if (neighbour < t->first) {
+            c->edge[j] = carry;
+            c->count += UINT64_C(1) << level;
+            return 0;
+        }
         c->level[j] = NULL;
         if (join(t, c, &left, carry, err) < 0)
             return -1;
         carry = left;
     }
     c->level[j] = carry;
-    c->count++;
+    c->count += UINT64_C(1) << level;
     return 0;
+}
+
+/* The largest aligned block at count that ends by end. */
+static int block_before(uint64_t count, uint64_t end)
+{
+    int level = 0;
+    while (!(count >> level & 1) && count + (UINT64_C(2) << level) <= end)
+        level++;
+    return level;
 }
 
 int mint_gradtree_push(struct mint_gradtree *t, size_t p, int64_t number, float *leaf,
                        struct mint_err *err)
 {
+    return mint_gradtree_push_node(t, p, number, 0, leaf, err);
+}
+
+int mint_gradtree_push_node(struct mint_gradtree *t, size_t p, int64_t number, int level,
+                            float *node, struct mint_err *err)
+{
     struct counter *c = &t->c[p];
-    if (number < (int64_t)c->count)
-        MINT_BUG("leaf %lld comes after leaf %lld", (long long)number, (long long)c->count - 1);
-    while ((int64_t)c->count < number)
-        MINT_TRY(push(t, c, NULL, err));
-    return push(t, c, leaf, err);
+    uint64_t at = (uint64_t)number;
+    if (at < c->count || at >> level << level != at)
+        MINT_BUG("node %lld of level %d comes after %lld leaves", (long long)number, level,
+                 (long long)c->count);
+    while (c->count < at)
+        MINT_TRY(push(t, c, block_before(c->count, at), NULL, err));
+    return push(t, c, level, node, err);
+}
+
+size_t mint_gradtree_nodes(const struct mint_gradtree *t, size_t p,
+                           struct mint_gradnode nodes[MINT_GRADTREE_NODES])
+{
+    const struct counter *c = &t->c[p];
+    size_t n = 0;
+    for (int j = 0; j < LEVELS; j++) {
+        uint64_t at = (t->first + (UINT64_C(1) << j) - 1) >> j << j;
+        if (c->edge[j])
+            nodes[n++] = (struct mint_gradnode){(int64_t)at, j, c->edge[j]};
+    }
+    for (int j = LEVELS - 1; j >= 0; j--) {
+        uint64_t at = c->count >> (j + 1) << (j + 1);
+        if (c->level[j])
+            nodes[n++] = (struct mint_gradnode){(int64_t)at, j, c->level[j]};
+    }
+    return n;
 }
 
 int mint_gradtree_sum(struct mint_gradtree *t, size_t p, float **sum, struct mint_err *err)
 {
     struct counter *c = &t->c[p];
     float *acc = NULL;
+    if (t->first)
+        MINT_BUG("a tree that begins at leaf %lld has no sum", (long long)t->first);
     for (int j = 0; j < LEVELS; j++) {
         float *left = c->level[j];
         c->level[j] = NULL;

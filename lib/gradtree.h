@@ -7,6 +7,10 @@
  * what is left over at the end is added from the right to the left. The sum is kept like a binary
  * counter: at most log2(n)+2 buffers a parameter. A family that contributes nothing is an absent
  * leaf: it takes its place in the tree, and changes no bit.
+ *
+ * A tree may also hold the leaves of a stretch in the middle, which another tree goes on from: what
+ * it has added up by then are nodes, aligned blocks of leaves, and the other takes them as it would
+ * have made them itself.
  */
 #ifndef MINT_GRADTREE_H
 #define MINT_GRADTREE_H
@@ -24,6 +28,23 @@ float *mint_gradtree_leaf(struct mint_gradtree *t, size_t p, struct mint_err *er
 /* Leaf number of p, from mint_gradtree_leaf. Numbers ascend from 0; those left out are absent. */
 int mint_gradtree_push(struct mint_gradtree *t, size_t p, int64_t number, float *leaf,
                        struct mint_err *err);
+/* The same with a node: the sum of leaves number .. number + 2^level - 1; number is a multiple of
+ * 2^level. */
+int mint_gradtree_push_node(struct mint_gradtree *t, size_t p, int64_t number, int level,
+                            float *node, struct mint_err *err);
+/* The leaves to come have numbers from first on, and those before are another tree's. The tree must
+ * be empty. Such a tree has nodes and no sum, unless first is 0. */
+void mint_gradtree_begin(struct mint_gradtree *t, int64_t first);
+/* What is held of p, ascending; all but absent blocks. The buffers stay the tree's. Returns how
+ * many there are. */
+struct mint_gradnode {
+    int64_t number;
+    int level;
+    float *sum;
+};
+#define MINT_GRADTREE_NODES 96
+size_t mint_gradtree_nodes(const struct mint_gradtree *t, size_t p,
+                           struct mint_gradnode nodes[MINT_GRADTREE_NODES]);
 /* Ends the sum of p and starts a new one. *sum is valid until the next call for p; NULL if all
  * leaves were absent. */
 int mint_gradtree_sum(struct mint_gradtree *t, size_t p, float **sum, struct mint_err *err);

@@ -105,11 +105,63 @@ static void reset_forgets(void **state)
     mint_gradtree_free(t);
 }
 
+/* Leaves [from, to) of n in a tree of their own, and its nodes into t. */
+static void add_stretch(struct mint_gradtree *t, uint64_t from, uint64_t to, uint64_t mask)
+{
+    struct mint_err err;
+    struct mint_gradnode nodes[MINT_GRADTREE_NODES];
+    int64_t sizes[] = {5, 3};
+    struct mint_gradtree *part = mint_gradtree_new(dev, sizes, 2);
+    mint_gradtree_begin(part, (int64_t)from);
+    for (uint64_t i = from; i < to; i++) {
+        if (absent(i, mask))
+            continue;
+        float *leaf = mint_gradtree_leaf(part, 1, &err);
+        leaf[0] = leaf[1] = leaf[2] = leaf_value(i);
+        assert_int_equal(mint_gradtree_push(part, 1, (int64_t)i, leaf, &err), 0);
+    }
+    size_t n = mint_gradtree_nodes(part, 1, nodes);
+    for (size_t k = 0; k < n; k++) {
+        float *copy = mint_gradtree_leaf(t, 1, &err);
+        memcpy(copy, nodes[k].sum, 3 * sizeof *copy);
+        assert_int_equal(mint_gradtree_push_node(t, 1, nodes[k].number, nodes[k].level, copy, &err),
+                         0);
+    }
+    mint_gradtree_free(part);
+}
+
+static void stretches_join_to_the_tree(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    int64_t sizes[] = {5, 3};
+    uint64_t masks[] = {0, 0x5a5a5a5a12345678u, ~0xffull};
+    struct mint_gradtree *t = mint_gradtree_new(dev, sizes, 2);
+    for (uint64_t n = 1; n < 40; n++) {
+        for (uint64_t a = 0; a <= n; a++) {
+            uint64_t b = a + (n - a) * (a % 4) / 3, size = 1, mask = masks[(n + a) % 3];
+            float *sum, want;
+            add_stretch(t, 0, a, mask);
+            add_stretch(t, a, MINT_MIN(b, n), mask);
+            add_stretch(t, MINT_MIN(b, n), n, mask);
+            while (size < n)
+                size *= 2;
+            assert_int_equal(mint_gradtree_sum(t, 1, &sum, &err), 0);
+            if (tree(0, size, n, mask, &want))
+                assert_memory_equal(sum, &want, sizeof want);
+            else
+                assert_null(sum);
+        }
+    }
+    mint_gradtree_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sum_is_the_tree),
         cmocka_unit_test(reset_forgets),
+        cmocka_unit_test(stretches_join_to_the_tree),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
