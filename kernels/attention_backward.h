@@ -122,10 +122,11 @@ struct alignas(16) Row {
     int last; /* the last key from pos on that it sees; -1: there is no such row */
 };
 
-template <class A> DEVICE Row row_of(const Walk &w, const Args<A> &x, int head, int i)
+/* Row i of the n that come next. */
+template <class A> DEVICE Row row_of(const Walk &w, const Args<A> &x, int head, int i, int n)
 {
     int r = w.row + i;
-    if (r >= w.end)
+    if (i >= n || r >= w.end)
         return {0.0f, 0.0f, -1};
     int64_t at = place(x, w.row0, head, r);
     return {x.lse[at] * LOG2E, x.delta[at], w.pos0 + token_of(x, r) - w.pos};

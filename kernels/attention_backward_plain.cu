@@ -104,7 +104,7 @@ template <class A> DEVICE void keys(const Args<A> &x, const Job &job, int head, 
         Walk w = walk_from(x, job);
         load_pair(&pairs[warp], x.k + k + j * n, x.v + k + j * n, n);
         do {
-            Row r = row_of(w, x, head, lane);
+            Row r = row_of(w, x, head, lane, 32);
             float s = 0, dp = 0, p, ds;
             if (j <= r.last) {
                 int64_t at = place(x, w.row0, head, w.row + lane) * n;

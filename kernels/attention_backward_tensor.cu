@@ -120,14 +120,20 @@ template <int N> DEVICE void store_row(float *out, const float sum[N][4], int i)
             make_float2(sum[n][2 * i], sum[n][2 * i + 1]);
 }
 
+/* The block's share of copying rows of D: a thread has 8 elements, from column d on, of rows r, r +
+ * STEP_ROWS, ... */
+template <int D> constexpr int STEP_ROWS = THREADS / (D / 8);
+
 /* 64 keys and values of a page to shared memory, at to and to + STEP; zeros from key n on. */
 template <int D> DEVICE void fetch_page(bf16 *to, const Args<bf16> &x, int64_t at, int n)
 {
-    for (int c = threadIdx.x; c < PAGE * D / 8; c += THREADS) {
-        int r = c / (D / 8), d = c % (D / 8) * 8;
-        int64_t from = at + (r < n ? r * D + d : 0);
-        cp_async16(to + r * LD<D> + d, x.k + from, r < n);
-        cp_async16(to + STEP<D> + r * LD<D> + d, x.v + from, r < n);
+    int r = threadIdx.x / (D / 8), d = threadIdx.x % (D / 8) * 8;
+#pragma unroll
+    for (int i = 0; i < PAGE; i += STEP_ROWS<D>) {
+        bool ok = r + i < n;
+        int64_t from = at + (ok ? (r + i) * D + d : 0);
+        cp_async16(to + (r + i) * LD<D> + d, x.k + from, ok);
+        cp_async16(to + STEP<D> + (r + i) * LD<D> + d, x.v + from, ok);
     }
 }
 
@@ -135,12 +141,13 @@ template <int D> DEVICE void fetch_page(bf16 *to, const Args<bf16> &x, int64_t a
 template <int D, int N>
 DEVICE void fetch_rows(bf16 *to, const Args<bf16> &x, int row0, int head, int r0, int end)
 {
-    for (int c = threadIdx.x; c < N * D / 8; c += THREADS) {
-        int r = c / (D / 8), d = c % (D / 8) * 8;
-        bool ok = r0 + r < end;
-        int64_t from = ok ? place(x, row0, head, r0 + r) * D + d : 0;
-        cp_async16(to + r * LD<D> + d, x.q + from, ok);
-        cp_async16(to + (N + r) * LD<D> + d, x.g + from, ok);
+    int r = threadIdx.x / (D / 8), d = threadIdx.x % (D / 8) * 8;
+#pragma unroll
+    for (int i = 0; i < N; i += STEP_ROWS<D>) {
+        bool ok = r0 + r + i < end;
+        int64_t from = ok ? place(x, row0, head, r0 + r + i) * D + d : 0;
+        cp_async16(to + (r + i) * LD<D> + d, x.q + from, ok);
+        cp_async16(to + (N + r + i) * LD<D> + d, x.g + from, ok);
     }
 }
 
@@ -256,7 +263,7 @@ template <int D> DEVICE void whole(const Args<bf16> &x, const Job &job, int head
     int keys = own.pos0 + own.rows - job.first;
     float dk[D / 8][4], dv[D / 8][4], s[TILE / 8][4], dp[TILE / 8][4];
     Walk w = walk_from(x, job);
-    Row r = row_of(w, x, head, threadIdx.x);
+    Row r = row_of(w, x, head, threadIdx.x, TILE);
 
     fetch_page<D>(sm, x, keys_at(x, own, job.first, head), keys);
     fetch_rows<D, TILE>(sm + 2 * STEP<D>, x, w, head);
@@ -270,7 +277,7 @@ template <int D> DEVICE void whole(const Args<bf16> &x, const Job &job, int head
         more = walk_on(&w, x, TILE);
         if (more) {
             fetch_rows<D, TILE>(sm + (3 - odd) * STEP<D>, x, w, head);
-            r = row_of(w, x, head, threadIdx.x);
+            r = row_of(w, x, head, threadIdx.x, TILE);
         }
         cp_async_commit();
         cp_async_wait<1>();
@@ -303,7 +310,7 @@ template <int D> DEVICE void slice(const Args<bf16> &x, const Job &job, int head
     unsigned k[D / 16][4], v[D / 16][4];
     float dk[N][4], dv[N][4], s[2][4], dp[2][4];
     Walk w = walk_from(x, job);
-    Row r = row_of(w, x, head, threadIdx.x);
+    Row r = row_of(w, x, head, threadIdx.x, TILE);
 
     fetch_rows<D, TILE>(sm, x, w, head);
     cp_async_commit();
@@ -321,7 +328,7 @@ template <int D> DEVICE void slice(const Args<bf16> &x, const Job &job, int head
         more = walk_on(&w, x, TILE);
         if (more) {
             fetch_rows<D, TILE>(sm + !odd * 2 * STEP<D>, x, w, head);
-            r = row_of(w, x, head, threadIdx.x);
+            r = row_of(w, x, head, threadIdx.x, TILE);
         }
         cp_async_commit();
         cp_async_wait<1>();
