@@ -64,7 +64,7 @@ DEVICE void store_sum(float *out, const float sum[PARTS], int n)
     }
 }
 
-template <class A> __global__ void __launch_bounds__(THREADS) k_dq_plain(Args<A> x)
+template <class A> __global__ void __launch_bounds__(THREADS, 4) k_dq_plain(Args<A> x)
 {
     SHARED(Pair, pairs, [WARPS]);
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, head = blockIdx.x % x.kv_heads;
@@ -124,7 +124,7 @@ template <class A> DEVICE void keys(const Args<A> &x, const Job &job, int head, 
     }
 }
 
-template <class A> __global__ void __launch_bounds__(THREADS) k_dkv_plain(Args<A> x)
+template <class A> __global__ void __launch_bounds__(THREADS, 4) k_dkv_plain(Args<A> x)
 {
     int i = blockIdx.x / x.kv_heads, head = blockIdx.x % x.kv_heads;
     bool small = i < x.nslices;
