@@ -27,7 +27,7 @@ namespace
 
 using namespace forward;
 
-constexpr int FEW = 2 * FRAGMENT; /* rows: up to here by splits */
+constexpr int FEW = 2 * FRAGMENT; /* rows: up to here by splits, and a single token always */
 
 struct Planner {
     mint_k_forward_plan *plan;
@@ -40,17 +40,18 @@ struct Planner {
     int64_t parts;
 };
 
-void add(const Planner &p, Job *jobs, int32_t *n, const Job &job)
+void add_split(Planner *p, const Job &job)
 {
-    if (p.fill)
-        jobs[*n] = job;
-    ++*n;
+    if (p->fill)
+        p->table.splits[p->plan->splits] = job;
+    p->plan->splits++;
 }
 
-void add(const Planner &p, int32_t *n, int32_t seq, int32_t token)
+/* n: plan->merges, or plan->plain. */
+void add_token(Planner *p, int32_t *n, int64_t seq, int32_t token)
 {
-    if (p.fill)
-        p.table.tokens[*n] = {seq, token};
+    if (p->fill)
+        p->table.tokens[*n] = {(int32_t)seq, token};
     ++*n;
 }
 
@@ -90,28 +91,50 @@ int64_t companions(const Planner &p, int64_t i, int32_t *shared)
 void own_splits(Planner *p, int64_t i, int32_t split0)
 {
     const mint_k_seq &s = p->seqs[i];
-    int32_t rows = s.rows * p->group, n = splits_of(s), seq = (int32_t)i;
+    int32_t rows = s.rows * p->group, n = splits_of(s);
     for (int32_t split = split0; split < n; split++)
         for (int32_t row = 0; row < rows; row += FRAGMENT) {
             int32_t k = MINT_MIN(FRAGMENT, rows - row), last = s.pos0 + (row + k - 1) / p->group;
             if (last >= split * SPLIT)
-                add(*p, p->table.splits, &p->plan->splits, {seq, row, k, split});
+                add_split(p, {(int32_t)i, row, k, split});
         }
     if (p->fill)
         p->table.part0[i] = n > 1 ? (int32_t)p->parts : -1;
     for (int32_t token = 0; n > 1 && token < s.rows; token++)
-        add(*p, &p->plan->merges, seq, token);
+        add_token(p, &p->plan->merges, i, token);
     p->parts += n > 1 ? (int64_t)n * s.rows : 0;
 }
 
-/* The last rows, which have most to do, first. */
-void tiles(Planner *p, int64_t i)
+bool many_rows(const Planner &p, int64_t i)
 {
-    int32_t rows = p->seqs[i].rows * p->group;
-    for (int32_t row = (rows - 1) / TILE * TILE; row >= 0; row -= TILE)
-        add(*p, p->table.tiles, &p->plan->tiles, {(int32_t)i, row, MINT_MIN(TILE, rows - row), 0});
-    if (p->fill)
-        p->table.part0[i] = -1;
+    return p.seqs[i].rows > MINT_MAX(1, FEW / p.group);
+}
+
+/* Of all sequences with many rows: those that see many keys first, so that no long job is left for
+ * the end. part0 tells how far a sequence is; it ends below 0. */
+void tiles(Planner *p)
+{
+    int32_t most = 0, n = 0;
+    for (int64_t i = 0; i < p->nseqs; i++) {
+        if (!many_rows(*p, i))
+            continue;
+        const int32_t last = (p->seqs[i].rows * p->group - 1) / TILE;
+        p->plan->tiles += last + 1;
+        most = MINT_MAX(most, splits_of(p->seqs[i]));
+        if (p->fill)
+            p->table.part0[i] = last * TILE;
+    }
+    for (int32_t split = most; p->fill && split-- > 0;)
+        for (int64_t i = 0; i < p->nseqs; i++) {
+            const mint_k_seq &s = p->seqs[i];
+            int32_t *row = &p->table.part0[i], end = s.rows * p->group;
+            for (; many_rows(*p, i) && *row >= 0; *row -= TILE) {
+                const int32_t k = MINT_MIN(TILE, end - *row);
+                if (s.pos0 + (*row + k - 1) / p->group < split * SPLIT)
+                    break;
+                p->table.tiles[n++] = {(int32_t)i, *row, k, 0};
+            }
+        }
 }
 
 void make(Planner *p, bool fragments)
@@ -123,18 +146,17 @@ void make(Planner *p, bool fragments)
         n = 1;
         if (!fragments) {
             for (int32_t token = 0; token < p->seqs[i].rows; token++)
-                add(*p, &p->plan->plain, (int32_t)i, token);
-        } else if (p->seqs[i].rows * p->group > FEW) {
-            tiles(p, i);
-        } else {
+                add_token(p, &p->plan->plain, i, token);
+        } else if (!many_rows(*p, i)) {
             n = companions(*p, i, &shared);
             for (int32_t split = 0; split < shared; split++)
-                add(*p, p->table.splits, &p->plan->splits,
-                    {(int32_t)i, 0, (int32_t)n * p->group, split});
+                add_split(p, {(int32_t)i, 0, (int32_t)n * p->group, split});
             for (int64_t k = i; k < i + n; k++)
                 own_splits(p, k, shared);
         }
     }
+    if (fragments)
+        tiles(p);
 }
 
 Table table_of(const mint_k_forward_plan *plan, const int32_t *table)

@@ -31,7 +31,7 @@ struct alignas(8) Token {
 
 /* The table of a plan: jobs of k_tiles, jobs of k_splits, tokens of k_merge, part0 of each
  * sequence; or only the tokens of k_plain. part0: the number of the sequence's first partial
- * result, each of all heads; -1: it needs none. */
+ * result, each of all heads; below 0: it needs none. */
 struct Table {
     Job *tiles, *splits;
     Token *tokens;

@@ -372,11 +372,13 @@ CASE(attention_shared_pages)
 /* More heads than a fragment has rows. */
 CASE(attention_wide_group)
 {
-    World w({20, 1, 64}, false, {{quick ? 5 : 70, 0}, {3, 0}});
-    Device d(w);
-    Result want = numbers(d);
-    token_by_token(d, 11, want);
-    in_chunks(d, 2, want);
+    for (int heads : {20, 40}) {
+        World w({heads, 1, 64}, false, {{quick ? 5 : 70, 0}, {3, 0}});
+        Device d(w);
+        Result want = numbers(d);
+        token_by_token(d, 11, want);
+        in_chunks(d, 2, want);
+    }
 }
 
 /* Head sizes that no tensor-core kernel serves, and float. */
