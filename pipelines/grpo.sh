@@ -308,6 +308,7 @@ advantages() {
 
 # Dynamic sampling (DAPO, section 3.2): slice after slice of the prompts, until enough groups have given Datums. What a
 # wave leaves is the Datums of all waves so far. No prompt comes twice in a step, though an epoch may end in it.
+# shellcheck disable=SC2120
 waves() {
     next=$(next_slice) wave=0 tried='' so_far=''
     while :; do
@@ -373,6 +374,7 @@ step() {
     fi
     folder "$dir"
     if [ "$wanted" -gt 0 ]; then
+        # shellcheck disable=SC2119
         waves
     else
         eval "set -- $(conf_options sample)"
@@ -427,4 +429,5 @@ main() {
     say "$steps steps are done: ${policy:-no checkpoint was made}"
 }
 
-main "$@"
+# The shell reads a script as it goes: one that is replaced meanwhile must not go on here.
+main "$@"; exit
