@@ -178,8 +178,10 @@ static int take_verdict(struct mint_code_runner *r, const struct mint_box *box, 
     } else if (said(r, "v", "gone")) {
         mint_code_blame(box, res);
     } else {
-        bool wrong = said(r, "v", "wrong");
+        bool unmet = said(r, "v", "unmet"), wrong = unmet || said(r, "v", "wrong");
         res->verdict = wrong ? MINT_CODE_WRONG : MINT_CODE_ERROR;
+        if (unmet)
+            mint_code_put(&res->why, "message", "no assert was reached", 21);
         keep(r, "got", "got", &res->why);
         keep(r, "want", "want", &res->why);
         keep(r, "message", wrong ? "message" : "error", &res->why);

@@ -6,14 +6,20 @@ import ast, io, signal
 EXAMINE_SECONDS = 10
 
 
-class Eq(ast.NodeTransformer):
-    """assert a == b keeps both values, for the message."""
+class Noted(ast.NodeTransformer):
+    """Asserts that leave a note when they are reached, and, of a == b, both values for the message."""
+
+    def __init__(self):
+        self.asserts = 0
 
     def visit_Assert(self, node):
         t = node.test
+        if isinstance(t, ast.Constant):  # assert False: a place that is not to be reached
+            return node
+        self.asserts += 1
         if isinstance(t, ast.Compare) and len(t.ops) == 1 and isinstance(t.ops[0], ast.Eq):
             node.test = ast.copy_location(ast.Call(ast.Name("__equal__", ast.Load()), [t.left, t.comparators[0]], []), t)
-        return node
+        return [ast.copy_location(s, node) for s in ast.parse("__ran__.add('assert')").body] + [node]
 
 
 def short(v):
@@ -55,8 +61,8 @@ def complete(tree, entry):
               (s.args.posonlyargs or s.args.args or s.args.vararg)]
     if checks and entry:
         for s in checks:
-            s.body[:0] = ast.parse("__ran__.append(1)").body
-        tree.body += ast.parse("__ran__ or check(%s)" % entry).body
+            s.body[:0] = ast.parse("__ran__.add('check')").body
+        tree.body += ast.parse("'check' in __ran__ or check(%s)" % entry).body
     elif checks and not any(isinstance(n, ast.Name) and n.id == "check" and isinstance(n.ctx, ast.Load)
                             for s in tree.body if s not in checks for n in ast.walk(s)):
         raise Broken("defines check(%s), which nothing calls: give the record an \"entry_point\", the name of the "
@@ -64,21 +70,22 @@ def complete(tree, entry):
 
 
 def parse(task):
-    """The statements of the setup and of the test: as trees, and compiled."""
+    """The statements of the setup and of the test, as trees and compiled, and how many asserts the test has."""
     try:
         trees = [ast.parse(task["setup"], "setup"), ast.parse(task["test"], "test")]
         complete(trees[1], task.get("entry"))
-        trees = [ast.fix_missing_locations(Eq().visit(tree)) for tree in trees]
-        return trees, [compile(tree, "test", "exec") for tree in trees]
+        noted = Noted()
+        trees[1] = ast.fix_missing_locations(noted.visit(trees[1]))
+        return trees, [compile(tree, "test", "exec") for tree in trees], noted.asserts
     except Broken:
         raise
     except Exception as e:
         raise Broken("cannot be run: %s: %s" % (type(e).__name__, e))
 
 
-def run(trees, codes, peer, names):
-    """Runs a test with the names of a solution: the verdict."""
-    seen = {}
+def run(trees, codes, asserts, peer, names):
+    """Runs a test with the names of a solution: the verdict. A test with asserts has to come by one of them."""
+    seen, ran = {}, set()
 
     def equal(a, b):
         ok = a == b
@@ -90,7 +97,7 @@ def run(trees, codes, peer, names):
     sys.modules["__test__"] = module
     space = module.__dict__
     space["__equal__"] = equal
-    space["__ran__"] = []
+    space["__ran__"] = ran
     try:
         bind(peer, space, names, trees)
         for code in codes:
@@ -103,23 +110,23 @@ def run(trees, codes, peer, names):
         if isinstance(e, ModuleNotFoundError) and not hasattr(e, "from_solution"):
             raise Broken("cannot be run: %s" % e)
         return {"v": "error", "message": (type(e).__name__ + ": " + str(e))[:400]}
-    return {"v": "ok"}
+    return {"v": "unmet" if asserts and "assert" not in ran else "ok"}
 
 
 def meet(task, peer):
     """A test meets a solution."""
-    trees, codes = parse(task)
+    test = parse(task)
     m = peer.recv()
     if m[0] != "value":
         return {"v": "error", "message": str(m[3]) if len(m) > 3 else "the solution did not load"}
     # what a module has by itself (__builtins__) is the test's own
-    return run(trees, codes, peer, [n for n in m[1] if type(n) is str and not n.startswith("__")])
+    return run(*test, peer, [n for n in m[1] if type(n) is str and not n.startswith("__")])
 
 
 def examine(task):
     """A test without any solution, that one must not pass."""
     answer = run(*parse(task), None, [])
-    if answer["v"] == "ok":
+    if answer["v"] in ("ok", "unmet"):
         raise Broken("tests nothing: it passes without any program")
     return answer
 

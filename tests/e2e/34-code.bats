@@ -157,6 +157,22 @@ open("connected", "w").write("x")' 3>&- &
     lacks "$(zstd -dcq s.zst | tail -n 1 | jq -c '[.sequences[].detail.code.tests]')" '"ok"'
 }
 
+@test "a test whose asserts are all passed over is not passed" {
+    local loop='for got, want in zip(f(2), [3, 4]):\n    assert got == want'
+    {
+        one "{\"tests\":[\"$loop\"]}" 'def f(x): return [3, 4]' 'def f(x): return []'
+        one "$(jq -nc '{tests: ["try:\n    f(2)\nexcept ValueError as e:\n    assert str(e) == \"two\""]}')" \
+            'def f(x): raise ValueError("two")' 'def f(x): return 0'
+        # places that are not to be reached
+        one "$(jq -nc '{tests: ["try:\n    f(2)\n    assert False\nexcept ValueError:\n    pass"]}')" \
+            'def f(x): raise ValueError("two")' 'def f(x): return 0'
+    } >r.jsonl
+    run_tool mint-score code r.jsonl -o s.zst
+    expect 0
+    [ "$(verdicts s.zst)" = '[["ok"],["wrong"]][["ok"],["wrong"]][["ok"],["wrong"]]' ] || fail "$(verdicts s.zst)"
+    has "$(zstd -dcq s.zst)" 'no assert was reached'
+}
+
 @test "a solution's __builtins__ are not the test's" {
     one '{"tests":["assert __builtins__ and all([f(2) == 3])"]}' \
         $'def f(x): return 0\nclass B(dict): pass\n__builtins__ = B(all=lambda v: True)' >r.jsonl
