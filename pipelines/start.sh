@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# start.sh: begins one of the shipped runs (math, chat, code, dapo-aime) in a folder of one's own; grpo.sh does the rest.
+# start.sh: begins one of the shipped runs (addition, math, chat, code, dapo-aime) in a folder of one's own; grpo.sh does the rest.
 set -eu
 
 program=start.sh
@@ -10,12 +10,13 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 usage() {
     cat <<'END'
-usage: start.sh math|chat|code|dapo-aime MODEL FOLDER [NAME=VALUE...]
+usage: start.sh addition|math|chat|code|dapo-aime MODEL FOLDER [NAME=VALUE...]
 
 Copies the prompts and the conf of that kind into FOLDER, as files to look at and to change, and runs grpo.sh on them.
 MODEL is a model folder; NAME=VALUE sets a line of the conf (steps=100 sample.max-tokens=512), NAME= takes it out. Run
 grpo.sh on FOLDER/grpo.conf to go on where it stopped.
 
+  addition   sums up to 20 + 20; mint-score number
   math       word problems; mint-score math, format, overlong
   chat       requests of all kinds; mint-score judge (MODEL itself, or score.judge-url=URL), repetition
   code       programs and their tests; mint-score code, format
@@ -77,9 +78,9 @@ set_lines() {
 main() {
     case ${1:-} in
     -h | --help) usage && exit 0 ;;
-    math | chat | code | dapo-aime) kind=$1 ;;
-    '') usage_error "math, chat, code or dapo-aime?" ;;
-    *) usage_error "there is no $1: math, chat, code or dapo-aime" ;;
+    addition | math | chat | code | dapo-aime) kind=$1 ;;
+    '') usage_error "addition, math, chat, code or dapo-aime?" ;;
+    *) usage_error "there is no $1: addition, math, chat, code or dapo-aime" ;;
     esac
     [ $# -ge 3 ] || usage_error "a model folder and a folder to work in are needed"
     model=$2 folder=$3

@@ -36,6 +36,15 @@ start() {
     expect_error 1 'was begun before'
 }
 
+@test "addition: sums, and no prompt for both training and measurement" {
+    start addition eval.max-tokens=2
+    expect 0
+    [ -d here/run/ckpt/1 ]
+    has "$(cat here/run/eval/0001.txt)" accuracy
+    jq -es 'length == 400 and (map(.id) | unique | length) == 400
+        and all(.[]; (.id | split("+") | map(tonumber) | add | tostring) == .answer)' "$MINT_ROOT"/pipelines/addition/*.jsonl
+}
+
 @test "chat: the model judges itself" {
     start chat
     expect 0
@@ -104,7 +113,7 @@ END
 }
 
 @test "the shipped prompts and confs are what they should be" {
-    for f in "$MINT_ROOT"/pipelines/{math,chat,code}/*.jsonl; do
+    for f in "$MINT_ROOT"/pipelines/{addition,math,chat,code}/*.jsonl; do
         jq -es 'length >= 10 and (map(.id) | unique | length) == length and all(.prompt | length > 0)' "$f"
     done
     # no problem of the measurement is one of the training
