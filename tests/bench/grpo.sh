@@ -9,9 +9,9 @@
 begin grpo "$@"
 
 groups=4 size=8 tokens=64 prompt=128
+[ -z "$quick" ] || { tokens=16 prompt=64; }
 : "${runs:=3}"
-[ -z "$quick" ] || { size=4 tokens=16 prompt=64 runs=2; }
-model smollm2-135m --preset smollm2-135m
+preset smollm2-135m
 prompts $((groups * (runs + 1))) $prompt >"$dir/p.jsonl"
 
 # one_step S: in $dir/S; all of it and the time of each stage

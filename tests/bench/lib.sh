@@ -60,7 +60,7 @@ calc() {
 # without: $peak is that of products of bf16 numbers by either way.
 probe() {
     local p
-    p=$("$build/tests/bench/bench_gemm" --machine --samples 5)
+    p=$("$build/tests/bench/bench_gemm" --machine --threads "$threads" --samples 5)
     eval "$(jq -r '"bf16=\(.bf16_peak_gflops) fma=\(.fma_peak_gflops) read_bw=\(.read_gb_per_s)"' <<<"$p")"
     peak=$(calc "$bf16 > $fma ? $bf16 : $fma")
     jq -c '{probe: .}' <<<"$p" >>"$records"
@@ -130,6 +130,15 @@ model() {
     head=$(calc "$V * $H")
     kv=$(calc "4 * $L * $kvdim")
     cat "$model"/*.safetensors >/dev/null # into the page cache
+}
+
+# preset NAME: the model of this preset; in a quick run a small one that has the same parts
+preset() {
+    if [ -n "$quick" ]; then
+        model small --preset smollm2-135m --layers 6 --hidden 288 --heads 9 --kv-heads 3 --head-dim 32 --ffn 768
+    else
+        model "$1" --preset "$1"
+    fi
 }
 
 # prompts N TOKENS: N prompts of so many bytes, each a token of mint-init's tokenizer; no two begin alike

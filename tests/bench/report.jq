@@ -2,7 +2,8 @@
 # From the records of a benchmark (lib.sh) to one object, and from that to a table.
 
 def median: sort | if length % 2 == 1 then .[length / 2 | floor] else (.[length / 2 - 1] + .[length / 2]) / 2 end;
-def spread: if length > 1 and median != 0 then (max - min) / 2 / median else null end;
+# Half of what lies between the quarters (of four and more), over the median.
+def spread: sort as $v | (length / 4 | floor) as $q | if length > 1 and median != 0 then ($v[-1 - $q] - $v[$q]) / 2 / median else null end;
 def less_is_better: . == "s" or . == "ms" or . == "GB";
 
 # Rows of one case: mint first, then peers with how many times mint is ahead of them.

@@ -8,10 +8,10 @@
 . "$(dirname "$0")/lib.sh"
 begin sample "$@"
 
-preset=qwen3-0.6b batches=(1 8 32 64) tokens=16
-: "${runs:=3}"
-[ -z "$quick" ] || { preset=smollm2-135m batches=(1 8) runs=1; }
-model "$preset" --preset "$preset"
+batches=(1 8 32 64) tokens=16
+[ -z "$quick" ] || batches=(1 8)
+: "${runs:=$((quick ? 1 : 3))}"
+preset qwen3-0.6b
 weights=$(calc "2 * ($L * $layer + $head)")
 
 # steps PROMPT NEW: seconds of the steps of the last run that read and drew so many tokens
@@ -117,7 +117,7 @@ for p in "${rest[@]}"; do
     fi
 done
 [ ${#rest[@]} -gt 0 ] || say 'llama.cpp is left out: name its folder of programs'
-gguf=$work/$preset.gguf
+gguf=$model.gguf
 if [ ${#peers[@]} -gt 0 ] && [ ! -e "$gguf" ]; then
     if used "$python" "$here/peer_gguf.py" "$model" "$gguf.tmp"; then
         mv "$gguf.tmp" "$gguf"

@@ -8,8 +8,8 @@
 . "$(dirname "$0")/lib.sh"
 begin scale "$@"
 
-small=(--preset smollm2-135m) double=(1 2 4 8)
-[ -z "$quick" ] || { small=(--preset smollm2-135m --layers 6 --hidden 288 --heads 9 --kv-heads 3 --head-dim 32 --ffn 768) double=(1 4); }
+double=(1 2 4 8)
+[ -z "$quick" ] || double=(1 4)
 
 # work PROMPTS PROMPT GROUP RESPONSE: FLOPs of sampling in $sampling, of a step in $training, but for constant factors
 work() {
@@ -47,7 +47,7 @@ step() {
     point "training by $1" "$2" "$training" "$train_start"
 }
 
-model "small${quick:+-quick}" "${small[@]}"
+preset smollm2-135m
 starts
 for x in "${double[@]}"; do step prompts $((4 * x)) $((4 * x)) 64 4 32; done
 for x in "${double[@]}"; do step 'response length' $((32 * x)) 4 64 4 $((32 * x)); done
@@ -63,13 +63,13 @@ done
 
 # by_model NAME OPTIONS
 by_model() {
+    local size
     model "$@"
     starts
-    local size
     size=$(calc "int(($L * $layer + $head) / 1e7) / 100")
     step 'billions of parameters' "$size" 4 64 4 16
 }
-[ -z "$quick" ] || by_model small-quick "${small[@]}"
+[ -z "$quick" ] || by_model small # made above
 by_model smollm2-135m --preset smollm2-135m
 if [ -z "$quick" ]; then
     by_model 0.35b --preset qwen3-0.6b --layers 23 --hidden 768 --ffn 2304
