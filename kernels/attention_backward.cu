@@ -174,10 +174,12 @@ void mint_k_attention_backward(float *dq, float *dk, float *dv, bool f32, const 
         x.lse = lse;
         x.seqs = seqs;
         x.pages = pages;
-        x.rows = (const Job *)table;
-        x.slices = x.rows + (x.nrows = plan->rows);
-        x.wholes = x.slices + (x.nslices = plan->slices);
+        x.nrows = plan->rows;
+        x.nslices = plan->slices;
         x.nwholes = plan->wholes;
+        x.rows = (const Job *)table;
+        x.slices = x.rows + x.nrows;
+        x.wholes = x.slices + x.nslices;
         x.nseqs = (int)nseqs;
         x.heads = s->heads;
         x.kv_heads = s->kv_heads;

@@ -338,12 +338,14 @@ template <int D> DEVICE void slice(const Args<bf16> &x, const Job &job, int head
         product<D, 2>(
             dp, [&](unsigned a[4], int d) { memcpy(a, v[d / 16], 16); }, g + w0 * LD<D>);
         scores<2>(s, dp, row[odd] + w0, 0, x.scale);
+        unsigned p[4], ds[4];
+        round_a(p, s, 0);
+        round_a(ds, dp, 0);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             int to = (lane / 4 + i % 2 * 8) * LDS + w0 + i / 2 * 8 + lane % 4 * 2;
-            *(unsigned *)(turned[0] + to) = pack_bf16(s[i / 2][i % 2 * 2], s[i / 2][i % 2 * 2 + 1]);
-            *(unsigned *)(turned[1] + to) =
-                pack_bf16(dp[i / 2][i % 2 * 2], dp[i / 2][i % 2 * 2 + 1]);
+            *(unsigned *)(turned[0] + to) = p[i];
+            *(unsigned *)(turned[1] + to) = ds[i];
         }
         __syncthreads(); /* the scores are there */
         accumulate<D, TILE, N>(
