@@ -97,6 +97,11 @@ $(B)/tests/kernels/gpu: $(KERNELS:%.cu=$(B)/obj/cuda/%.o) $(CASES:%.cpp=$(B)/obj
 	$(call say,LINK)
 	$(Q)$(NVCC) -cudart static $^ -Xcompiler -fopenmp $(LIBS) -o $@
 
+$(B)/tests/kernels/rates: $(B)/obj/cuda/tests/kernels/rates.o $(B)/libmint.a
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CXX) $^ -fopenmp $(LIBS) -o $@
+
 # ---- tests ---------------------------------------------------------------------------------------------------------
 
 $(B)/tests/kernels/types: tests/kernels/types_check.cpp tests/kernels/types_nvidia.cpp tests/kernels/cuda_emu.h
@@ -112,3 +117,7 @@ GATES := $(if $(NVCC),$(B)/lib/mint/mint-cuda.so $(B)/tests/kernels/gpu $(B)/tes
 test-kernels: all $(EMU_ALL:%=$(B)/tests/kernels/%) $(GATES) ## all that can be said of the CUDA kernels without a GPU (minutes)
 	@KERNELS=all LIMIT=1200 tests/run $(B) $(B)/tests/kernels/plain $(B)/tests/kernels/asan $(B)/tests/kernels/tsan \
 		tests/kernels/gates.sh tests/kernels/bugs.sh tests/kernels/mutate.sh tests/e2e/65-cuda.bats
+
+.PHONY: test-gpu
+test-gpu: all cuda $(EMU_TESTS) $(B)/tests/kernels/gpu $(B)/tests/kernels/rates ## on a machine with a GPU: kernels, promises, speed (six minutes)
+	@tests/kernels/gpu.sh $(B)
