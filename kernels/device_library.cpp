@@ -20,6 +20,7 @@ extern "C" {
 #include "mem.h"
 }
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -53,11 +54,13 @@ struct choice {
     bool a_krows, b_krows, add;
     int64_t N, K, rows; /* rows: M rounded up, see rounded */
     int64_t next, n;    /* candidates: the one that is tried or used next; n: none is left */
+    int64_t tried;      /* candidates that had other bits, or did not run */
     bool good;          /* `next` has our bits */
     cublasLtMatmulAlgo_t algo[CANDIDATES];
 };
 
 struct cuda_library {
+    bool verbose; /* MINT_CUDA_VERBOSE */
     struct calls f;
     cublasLtHandle_t lt;
     struct choice *choice;
@@ -104,6 +107,7 @@ int cuda_library_open(struct cuda_library **out, const struct cuda_dev *d, struc
     if (cuda_f32(d) || (wish && strcmp(wish, "0") == 0))
         return 0;
     struct cuda_library *l = (struct cuda_library *)mint_xcalloc(1, sizeof *l);
+    l->verbose = getenv("MINT_CUDA_VERBOSE") != NULL;
     if (find_calls(&l->f, err) != 0) {
         free(l);
         return -1;
@@ -116,10 +120,26 @@ int cuda_library_open(struct cuda_library **out, const struct cuda_dev *d, struc
     return 0;
 }
 
+/* A line a choice, on stderr. */
+static void say(const struct choice *c)
+{
+    fprintf(stderr, "cuda: product %s%s, N %lld, K %lld, to %lld rows%s: ", c->a_krows ? "T" : "N",
+            c->b_krows ? "N" : "T", (long long)c->N, (long long)c->K, (long long)c->rows,
+            c->add ? ", added" : "");
+    if (c->good)
+        fprintf(stderr, "cuBLASLt, candidate %lld of %lld\n", (long long)c->next + 1,
+                (long long)c->n);
+    else
+        fprintf(stderr, "our own; %lld candidates, %lld refused\n", (long long)c->n,
+                (long long)c->tried);
+}
+
 void cuda_library_close(struct cuda_library *l)
 {
     if (!l)
         return;
+    for (int64_t i = 0; l->verbose && i < l->n; i++)
+        say(&l->choice[i]);
     l->f.cublasLtDestroy_(l->lt);
     free(l->choice);
     free(l);
@@ -320,10 +340,12 @@ static int try_next(struct cuda_dev *d, struct choice *c, const struct mint_k_pr
     free(k.host);
     if (rc != 0)
         return -1;
-    if (!ran || differ)
+    if (!ran || differ) {
         c->next++;
-    else
+        c->tried++;
+    } else {
         c->good = full >= CHECK_LEAST;
+    }
     return 1;
 }
 
@@ -339,5 +361,7 @@ int cuda_library_product(struct cuda_dev *d, const struct mint_k_product *p, str
     if (multiply(d, p, &c->algo[c->next]))
         return 1;
     c->next = c->n; /* refused: from now on ours */
+    c->tried++;
+    c->good = false;
     return 0;
 }
