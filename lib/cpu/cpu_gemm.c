@@ -9,10 +9,11 @@
 #define SMALL_DEPTH 256
 #define DEPTH       4096
 #define BACK_DEPTH  2048
-#define GROUP       4 /* packed panels that go through the tiles together */
-#define MADE_GROUP  2 /* panels made together; of a transpose, a row of them is two cache lines */
-#define MADE_COLS   (MADE_GROUP * CPU_PANEL)
-#define ROW_PAD     64 /* bytes */
+#define GROUP       4    /* packed panels that go through the tiles together */
+#define MADE_GROUP  2    /* panels made together */
+#define MADE_DEPTH  2048 /* GROUP panels made together are no deeper: they stay in L2 */
+#define BACK_COLS   (GROUP * CPU_PANEL) /* made together of a transpose */
+#define ROW_PAD     64                  /* bytes */
 
 static enum cpu_kind kind_for(const struct cpu_dev *d, enum mint_dtype panel_type)
 {
@@ -151,6 +152,12 @@ static void from_rows(struct cpu_product *g, void *panels, const struct mint_wei
     }
 }
 
+/* Rows of x are widened once a group, so many rows like wide groups. */
+static bool made_wide(const struct mint_weight *w, int64_t T)
+{
+    return T > CPU_TILE_ROWS && w->K <= MADE_DEPTH;
+}
+
 void cpu_gemm_cols(struct cpu_dev *d, int thread, float *y, size_t ldy, const void *x, size_t ldx,
                    int64_t T, const struct mint_weight *w, int64_t n0, int64_t n1)
 {
@@ -163,7 +170,7 @@ void cpu_gemm_cols(struct cpu_dev *d, int thread, float *y, size_t ldy, const vo
                             .depth = w->K,
                             .ldc = ldy,
                             .first = true};
-    int64_t group = (w->packed ? GROUP : MADE_GROUP) * CPU_PANEL;
+    int64_t group = (w->packed || made_wide(w, T) ? GROUP : MADE_GROUP) * CPU_PANEL;
     size_t e = cpu_kind_panel_bytes(g.kind);
     size_t ahead = T <= CPU_TILE_ROWS ? 1 : GROUP; /* in panels: one tile needs the next at once */
     int64_t deepest = MINT_MIN(w->K + 1, depth_step(T));
@@ -215,9 +222,9 @@ void cpu_gemm_dx_cols(struct cpu_dev *d, int thread, float *dx, size_t lddx, con
     if (!w->rows)
         MINT_BUG("a weight packed for the forward has no backward");
     int64_t deepest = MINT_MIN(n1 - n0 + 1, BACK_DEPTH);
-    void *scratch = cpu_panel_scratch(d, thread, (size_t)(deepest * MADE_COLS) * e);
-    for (int64_t k = k0; k < k1; k += MADE_COLS) {
-        g.cols = MINT_MIN(MADE_COLS, k1 - k);
+    void *scratch = cpu_panel_scratch(d, thread, (size_t)(deepest * BACK_COLS) * e);
+    for (int64_t k = k0; k < k1; k += BACK_COLS) {
+        g.cols = MINT_MIN(BACK_COLS, k1 - k);
         g.c = dx + (k - k0);
         for (int64_t n = n0; n < n1; n += BACK_DEPTH) {
             g.depth = MINT_MIN(BACK_DEPTH, n1 - n);
@@ -229,6 +236,11 @@ void cpu_gemm_dx_cols(struct cpu_dev *d, int thread, float *dx, size_t lddx, con
             cpu_multiply(&g);
         }
     }
+}
+
+int64_t cpu_back_cols(const struct cpu_dev *d, int64_t K)
+{
+    return K / BACK_COLS >= 2 * d->base.threads ? BACK_COLS : BACK_COLS / 2;
 }
 
 size_t cpu_padded_ld(const struct cpu_dev *d, int64_t cols)

@@ -50,6 +50,10 @@ struct cpu_product {
 /* Columns of C behind cols, and what follows in the rows of A, are left alone. */
 void cpu_multiply(const struct cpu_product *g);
 
+/* Columns of dx[T, K] that a job of its own should take with cpu_gemm_dx_cols: as many as use an
+ * activation that is loaded, but enough jobs for all threads. */
+int64_t cpu_back_cols(const struct cpu_dev *d, int64_t K);
+
 /* A row stride, in act elements and at least cols, that is kind to the cache: with strides of a
  * power of two all rows of a tile would fall into one set. */
 size_t cpu_padded_ld(const struct cpu_dev *d, int64_t cols);

@@ -17,7 +17,6 @@
 #define GROUP        8 /* chunks whose gradient is in memory at once */
 #define SUPER_BLOCKS 4 /* blocks of rows at once */
 #define SUPER_ROWS   (SUPER_BLOCKS * HEAD_ROWS)
-#define DX_COLS      64  /* columns of dh an item */
 #define MAX_PARTS    8   /* leaves at once: each has a buffer of the size of B */
 #define DB_ROWS      512 /* rows of a panel of dy: it stays in the L1 cache */
 
@@ -33,6 +32,7 @@ struct back {
     const struct mint_head_grad *g;
     float *dh, *du;
     void *dy, *du_act;
+    int64_t dh_cols; /* an item */
     int64_t lddy;
     int64_t t0, rows;                      /* the rows at work */
     int64_t c0, c1;                        /* the chunks at work */
@@ -131,7 +131,7 @@ static void db_item(const struct back *b, int64_t item, int thread)
 
 static int64_t dh_items(const struct back *b)
 {
-    return (b->head.H + DX_COLS - 1) / DX_COLS;
+    return (b->head.H + b->dh_cols - 1) / b->dh_cols;
 }
 
 /* Columns of dh, all of du, a chunk of a part's db: on with the sum over the group's columns. */
@@ -140,7 +140,7 @@ static void sum_item(void *ctx, int64_t item, int thread)
     const struct back *b = ctx;
     const struct cpu_head *x = &b->head;
     const int64_t v0 = b->c0 * HEAD_CHUNK, v1 = MINT_MIN(x->V, b->c1 * HEAD_CHUNK);
-    const int64_t k0 = item * DX_COLS, k1 = MINT_MIN(x->H, k0 + DX_COLS);
+    const int64_t k0 = item * b->dh_cols, k1 = MINT_MIN(x->H, k0 + b->dh_cols);
 
     if (k0 < x->H)
         cpu_gemm_dx_cols(x->d, thread, b->dh + b->t0 * x->H + k0, (size_t)x->H, b->dy,
@@ -261,6 +261,7 @@ int cpu_head_backward(struct mint_dev *dev, float *dh, float *dlora_u,
     int rc;
 
     cpu_head_begin(&b.head, d, h, NULL, head, lora, T);
+    b.dh_cols = cpu_back_cols(d, b.head.H);
     if (b.head.lora) {
         const size_t n = (size_t)(T * lora->rank);
 

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #define LORA_ROWS (4 * CPU_TILE_ROWS) /* rows of the sums that wait for y += scale * sum */
-#define BACK_COLS 64  /* columns of dx a job: a row of them is two cache lines of the weight */
-#define ROW_BLOCK 504 /* most rows of a job that makes its own panels; whole tiles */
+#define ROW_BLOCK 504 /* rows of a job that makes its own panels, about; whole tiles */
 
 /* Rows of an act matrix, as they are or copied to a better stride. */
 struct act_rows {
@@ -178,6 +177,14 @@ int cpu_linear(struct mint_dev *dev, float *y, int64_t ldy, const void *x,
 
 /* --- backward */
 
+/* T rows in equal blocks. */
+static int64_t row_block(int64_t T)
+{
+    int64_t blocks = MINT_MAX(1, (T + ROW_BLOCK / 2) / ROW_BLOCK);
+    int64_t each = (T + blocks - 1) / blocks;
+    return (each + CPU_TILE_ROWS - 1) / CPU_TILE_ROWS * CPU_TILE_ROWS;
+}
+
 struct linear_dx {
     struct cpu_dev *d;
     float *dx;
@@ -185,14 +192,14 @@ struct linear_dx {
     struct act_rows dy;
     const struct mint_weight *w, *a; /* a: NULL without LoRA */
     const void *du;
-    int64_t T, row_step, k_jobs;
+    int64_t T, row_step, k_step, k_jobs;
 };
 
 /* dx = (accumulate ? dx : 0) + (acc + acc2), without LoRA acc alone. */
 static void add_parts(const struct linear_dx *l, float *dx, const float *acc, const float *acc2,
                       int64_t rows, int64_t cols)
 {
-    for (int64_t t = 0; t < rows; t++, dx += l->w->K, acc += BACK_COLS, acc2 += BACK_COLS) {
+    for (int64_t t = 0; t < rows; t++, dx += l->w->K, acc += l->k_step, acc2 += l->k_step) {
         if (l->accumulate && l->a) {
 #pragma omp simd
             for (int64_t k = 0; k < cols; k++)
@@ -214,15 +221,16 @@ static void add_parts(const struct linear_dx *l, float *dx, const float *acc, co
 static void linear_dx_job(void *ctx, int64_t i, int thread)
 {
     const struct linear_dx *l = ctx;
-    int64_t k0 = i % l->k_jobs * BACK_COLS, k1 = MINT_MIN(k0 + BACK_COLS, l->w->K);
+    int64_t k0 = i % l->k_jobs * l->k_step, k1 = MINT_MIN(k0 + l->k_step, l->w->K);
     int64_t t = i / l->k_jobs * l->row_step, rows = MINT_MIN(l->row_step, l->T - t);
-    size_t e = l->d->base.act_bytes, part = (size_t)(rows * BACK_COLS);
+    size_t e = l->d->base.act_bytes, part = (size_t)(rows * l->k_step);
     float *acc = cpu_scratch(l->d, thread, 2 * part * sizeof *acc), *acc2 = acc + part;
-    cpu_gemm_dx_cols(l->d, thread, acc, BACK_COLS, cpu_at(l->dy.x, (size_t)t * l->dy.ld, e),
+    cpu_gemm_dx_cols(l->d, thread, acc, (size_t)l->k_step, cpu_at(l->dy.x, (size_t)t * l->dy.ld, e),
                      l->dy.ld, rows, l->w, 0, l->w->N, k0, k1, true);
     if (l->a)
-        cpu_gemm_dx_cols(l->d, thread, acc2, BACK_COLS, cpu_at(l->du, (size_t)(t * l->a->N), e),
-                         (size_t)l->a->N, rows, l->a, 0, l->a->N, k0, k1, true);
+        cpu_gemm_dx_cols(l->d, thread, acc2, (size_t)l->k_step,
+                         cpu_at(l->du, (size_t)(t * l->a->N), e), (size_t)l->a->N, rows, l->a, 0,
+                         l->a->N, k0, k1, true);
     add_parts(l, l->dx + (size_t)(t * l->w->K + k0), acc, acc2, rows, k1 - k0);
 }
 
@@ -238,8 +246,9 @@ int cpu_linear_dx(struct mint_dev *dev, float *dx, bool accumulate, const void *
     l.dy = pad_rows(d, cpu_work(d, pad_bytes(d, (size_t)lddy, T, w->N) + 1), dy, (size_t)lddy, T,
                     w->N);
     l.a = has_lora(lora) && du ? lora->a : NULL;
-    l.row_step = ROW_BLOCK;
-    l.k_jobs = (w->K + BACK_COLS - 1) / BACK_COLS;
+    l.row_step = row_block(T);
+    l.k_step = cpu_back_cols(d, w->K);
+    l.k_jobs = (w->K + l.k_step - 1) / l.k_step;
     cpu_share(d, l.k_jobs * ((T + l.row_step - 1) / l.row_step), T * w->N * w->K, linear_dx_job,
               &l);
     return 0;
