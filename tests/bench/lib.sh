@@ -152,28 +152,35 @@ prompts() {
     }'
 }
 
-# rollouts MB: rollout groups of 8, with prompts of 40 to 300 tokens and responses of 20 to 500, scored
+# rollouts MB [DIGITS]: scored rollout groups of 8 or 16, prompts of 40 to 300 tokens, responses of 300 to 1000 with logprobs of
+# so many digits: 9 as a float32 has, 17 as a double has. What is above 16 MB repeats, farther than zstd looks back.
 rollouts() {
-    awk -v bytes=$(($1 * 1000000)) 'BEGIN {
+    local at
+    awk -v digits="${2:-9}" -v bytes="$(calc "($1 < 16 ? $1 : 16) * 1e6")" 'BEGIN {
         srand(1)
-        split("the a of to and in is we have that number so then x y sum equals therefore answer step first second", w, " ")
+        n = split("the a of to and in is we have that number so then x y sum equals therefore answer step first second \\\\frac{1}{2} \\n\\n 12 3.5", w, " ")
         for (i = 0; size < bytes; i++) {
             p = 40 + int(rand() * 260); s = "1"
             for (k = 1; k < p; k++) s = s "," int(rand() * 150000)
             line = "{\"id\":\"p" i "\",\"prompt\":\"q\",\"answer\":\"12\",\"prompt_tokens\":[" s "],\"sequences\":["
-            for (g = 0; g < 8; g++) {
-                r = 20 + int(rand() * 480); s = "7"; q = "-0.5"; t = "so"
+            m = rand() < .5 ? 8 : 16
+            for (g = 0; g < m; g++) {
+                r = 300 + int(rand() * 700); s = "7"; q = "-0.5"; t = "so"
                 for (k = 1; k < r; k++) {
-                    s = s "," int(rand() * (rand() < .5 ? 5000 : 150000)); q = q sprintf(",-%.7g", -log(1 - rand()) / 2)
-                    if (k % 4) t = t " " w[1 + int(rand() * 22)]
+                    s = s "," int(rand() * (rand() < .5 ? 5000 : 150000))
+                    q = q sprintf(",-%." digits "g", rand() < .3 ? rand() / 10000 : -log(1 - rand()) / 2)
+                    if (k % 4) t = t " " w[1 + int(rand() * n)]
                 }
-                line = line (g ? "," : "") "{\"tokens\":[" s "],\"logprobs\":[" q "],\"stop_reason\":\"stop\",\"text\":\"" t "\",\"reward\":" (rand() < .4) "}"
+                right = rand() < .4
+                line = line (g ? "," : "") "{\"tokens\":[" s "],\"logprobs\":[" q "],\"stop_reason\":\"stop\",\"text\":\"" t \
+                    " The answer is " (right ? 12 : 13) ".\",\"reward\":" right "}"
             }
-            line = line "],\"sampling\":{\"step\":12,\"adapter\":null,\"max_tokens\":512,\"logprobs\":\"policy\"}}"
+            line = line "],\"sampling\":{\"step\":12,\"adapter\":null,\"max_tokens\":1024,\"logprobs\":\"policy\"}}"
             size += length(line) + 1
             print line
         }
-    }'
+    }' >"$dir/rollouts"
+    for ((at = 0; at < $1; at += 16)); do cat "$dir/rollouts"; done
 }
 
 # finish: the table on stdout, and with --json all of it in a file.
