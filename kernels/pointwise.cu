@@ -31,14 +31,13 @@ template <class A>
 __global__ void __launch_bounds__(THREADS) k_swiglu(A *out, const float *gu, int64_t F, bool vec)
 {
     const float *g = gu + blockIdx.x * 2 * F, *u = g + F;
-    out += blockIdx.x * F;
-    for (int64_t i = 4 * (blockIdx.y * THREADS + threadIdx.x); i < F;
-         i += 4 * THREADS * gridDim.y) {
-        vec4 a = get4(g, i, F, vec), b = get4(u, i, F, vec);
-        for (int j = 0; j < 4; j++)
-            a.v[j] = a.v[j] / (1.0f + exp_(-a.v[j])) * b.v[j];
-        put4(out, i, F, vec, a);
-    }
+    int64_t i = 4 * (int64_t)(blockIdx.y * THREADS + threadIdx.x);
+    if (i >= F)
+        return;
+    vec4 a = get4(g, i, F, vec), b = get4(u, i, F, vec);
+    for (int j = 0; j < 4; j++)
+        a.v[j] = a.v[j] / (1.0f + exp_(-a.v[j])) * b.v[j];
+    put4(out + blockIdx.x * F, i, F, vec, a);
 }
 
 __global__ void __launch_bounds__(THREADS) k_add(float *x, const float *y, int64_t n, bool vec)
