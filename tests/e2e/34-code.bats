@@ -354,6 +354,17 @@ END
     no_leftovers out-TERM
 }
 
+@test "control groups, where they were handed over, are gone afterwards" {
+    one '{"tests":[{"output":"1"},{"output":"2"}]}' 'print(1)' >r.jsonl
+    run_tool mint-score code -v r.jsonl -o s.zst
+    expect 0
+    local group
+    group=$(sed -n 's/^mint-score: control groups in //p' <<<"$stderr")
+    [ -n "$group" ] || { has "$stderr" 'no control groups: ' && skip "${stderr#*: }"; }
+    [ "$(verdicts s.zst)" = '[["ok","wrong"]]' ]
+    [ -z "$(find "$group" -maxdepth 1 -name 'mint.*')" ]
+}
+
 @test "a failure of the tool is no reward" {
     one '{"tests":["assert f() == 1"]}' 'def f(): return 1' >r.jsonl
     # no bubblewrap, no user namespaces, no compiler
