@@ -209,7 +209,11 @@ static void group_faults(void **state)
     group_refused(SEQ("{\"tokens\":[null]}"), "sequences[0].tokens", false);
     group_refused(SEQ("{\"tokens\":[1,2,3],\"logprobs\":[-1,-2]}"), "has 2 values, 3 expected",
                   false);
-    group_refused(SEQ("{\"tokens\":[1,2],\"logprobs\":[null,-1]}"), "sequences[0].logprobs", false);
+    group_refused(SEQ("{\"tokens\":[1,2],\"logprobs\":[null,\"-1\"]}"), "element 1 is neither",
+                  false);
+    group_refused(SEQ("{\"tokens\":[1,2],\"logprobs\":[null,0.5]}"), "element 1 is neither", false);
+    group_refused(SEQ("{\"tokens\":[1,2],\"ref_logprobs\":[null,-1]}"), "sequences[0].ref_logprobs",
+                  false);
     group_refused(SEQ("{\"tokens\":[1,2],\"logprobs\":[-1,0.002]}"), "cannot be above 0", false);
     group_refused(SEQ("{\"tokens\":[1,2],\"logprobs\":[2,-1]}"), "cannot be above 0", false);
     group_refused(SEQ("{\"tokens\":[1],\"logprobs\":[-1.797e308]}"), "sequences[0].logprobs",
