@@ -288,7 +288,8 @@ struct parts {
 };
 
 /* Takes the digits at p into r; returns the byte behind them. */
-static const char *take_digits(struct parts *r, const char *p, const char *end, bool fraction)
+static inline const char *take_digits(struct parts *r, const char *p, const char *end,
+                                      bool fraction)
 {
     static const uint64_t tens[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
     while (end - p >= 8 && r->mantissa < UINT64_C(100000000000)) {
@@ -315,11 +316,15 @@ static const char *take_digits(struct parts *r, const char *p, const char *end, 
 }
 
 /* The number at the beginning of s[0..n), which is well-formed; returns the bytes it takes. */
-static size_t take_apart(struct parts *r, const char *s, size_t n)
+static inline size_t take_apart(struct parts *r, const char *s, size_t n)
 {
     const char *p = s, *end = s + n;
     *r = (struct parts){.negative = *p == '-'};
-    p = take_digits(r, p + r->negative, end, false);
+    p += r->negative;
+    if (end - p > 1 && !is_digit(p[1])) /* most of all */
+        r->mantissa = (unsigned)(*p++ - '0');
+    else
+        p = take_digits(r, p, end, false);
     if (p < end && *p == '.')
         p = take_digits(r, p + 1, end, true);
     if (p == end || (*p | 0x20) != 'e')
