@@ -82,33 +82,45 @@ static void put_values_tensor(struct mint_buf *b, const char *key, size_t p, con
 {
     mint_buf_adds(b, key);
     put_run(b, "0", 1, p);
-    mint_buf_reserve(b, n * MINT_NUM_MAX);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0, run; i < n; i += run) {
+        char num[MINT_NUM_MAX];
         float f = (float)(v[i] / by);
-        b->len += (size_t)mint_num_print_float(b->data + b->len, f == 0 ? 0 : f);
-        b->data[b->len++] = ',';
+        for (run = 1; i + run < n && v[i + run] == v[i];)
+            run++;
+        put_run(b, num, (size_t)mint_num_print_float(num, f == 0 ? 0 : f), run);
     }
-    b->data[b->len] = '\0';
     close_array(b);
     put_tail(b, "float32", p + n);
 }
 
-/* A float tensor of p zeros, then v (NULL: one) where a token was sampled and 0 where it was
- * observed. */
+/* A float tensor of p zeros, then one where a token was sampled and 0 where it was observed. */
 static void put_sampled_tensor(struct mint_buf *b, const char *key, size_t p,
-                               const struct mint_sequence *s, const float *v, float one)
+                               const struct mint_sequence *s, float one)
 {
+    char num[MINT_NUM_MAX];
+    size_t len = (size_t)mint_num_print_float(num, one);
     mint_buf_adds(b, key);
     put_run(b, "0", 1, p);
-    mint_buf_reserve(b, s->n * MINT_NUM_MAX);
-    for (size_t i = 0; i < s->n; i++) {
-        float f = mint_sequence_observed(s, i) ? 0 : v ? v[i] : one;
-        b->len += (size_t)mint_num_print_float(b->data + b->len, f == 0 ? 0 : f);
-        b->data[b->len++] = ',';
+    for (size_t i = 0, run; i < s->n; i += run) {
+        bool observed = mint_sequence_observed(s, i);
+        for (run = 1; i + run < s->n && mint_sequence_observed(s, i + run) == observed;)
+            run++;
+        put_run(b, observed ? "0" : num, observed ? 1 : len, run);
     }
-    b->data[b->len] = '\0';
     close_array(b);
     put_tail(b, "float32", p + s->n);
+}
+
+/* The text of an array's inside, with 0 for null. */
+static void put_without_nulls(struct mint_buf *b, const struct mint_buf *text)
+{
+    const char *p = text->data, *end = p + text->len, *null;
+    while (p < end && (null = memchr(p, 'n', (size_t)(end - p)))) {
+        mint_buf_add(b, p, (size_t)(null - p));
+        mint_buf_addc(b, '0');
+        p = null + 4;
+    }
+    mint_buf_add(b, p, (size_t)(end - p));
 }
 
 static void put_raw_tensor(struct mint_adv_writer *w, struct mint_buf *b, const char *key, size_t p,
@@ -117,7 +129,7 @@ static void put_raw_tensor(struct mint_adv_writer *w, struct mint_buf *b, const 
     mint_buf_adds(b, key);
     put_run(b, "0", 1, p);
     inside(&w->resp, raw);
-    mint_buf_add(b, w->resp.data, w->resp.len);
+    put_without_nulls(b, &w->resp);
     mint_buf_addc(b, ']');
     put_tail(b, "float32", p + n);
 }
@@ -247,7 +259,7 @@ static void put_weights(struct mint_buf *b, size_t p, const struct mint_sequence
 {
     static const char key[] = ",\"weights\":{\"data\":[";
     if (s->observed)
-        put_sampled_tensor(b, key, p, s, NULL, one);
+        put_sampled_tensor(b, key, p, s, one);
     else
         put_run_tensor(b, key, p, one, s->n);
 }
@@ -269,9 +281,7 @@ void mint_advantage_write(struct mint_adv_writer *w, const struct mint_adv_opts 
         put_tokens(w, b, s, p + s->n);
         put_weights(b, p, s, o->sft ? (float)(1 / by) : 1.0f);
         if (!o->sft) {
-            if (s->observed)
-                put_sampled_tensor(b, ",\"logprobs\":{\"data\":[", p, s, s->logprobs, 0);
-            else if (s->logprobs_raw.p)
+            if (s->logprobs_raw.p)
                 put_raw_tensor(w, b, ",\"logprobs\":{\"data\":[", p, s->logprobs_raw, s->n);
             else
                 put_run_tensor(b, ",\"logprobs\":{\"data\":[", p, 0, s->n);
