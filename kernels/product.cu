@@ -27,22 +27,52 @@ template <class T> struct Args {
     void *c;
     int64_t ldc;
     enum mint_k_store store;
+    bool fours; /* four neighbours of c, from a multiple of four on, may be accessed at once */
     float scale;
     const float *bias;
 };
+
+template <class T> DEVICE float finish(const Args<T> &p, int n, float v)
+{
+    v *= p.scale;
+    return p.bias ? v + p.bias[n] : v;
+}
 
 template <class T> DEVICE void put(const Args<T> &p, int m, int n, float v)
 {
     if (m >= p.M || n >= p.N)
         return;
-    v *= p.scale;
-    if (p.bias)
-        v += p.bias[n];
+    v = finish(p, n, v);
     float *c = (float *)p.c + m * p.ldc + n;
     if (p.store == MINT_K_ACT)
         ((T *)p.c)[m * p.ldc + n] = to_act<T>(v);
     else
         *c = p.store == MINT_K_ADD ? *c + v : v;
+}
+
+/* Columns n .. n+3, n a multiple of 4. */
+DEVICE void put4(const Args<bf16> &p, int m, int n, float4 v)
+{
+    if (!p.fours || n + 3 >= p.N) {
+        put(p, m, n, v.x);
+        put(p, m, n + 1, v.y);
+        put(p, m, n + 2, v.z);
+        put(p, m, n + 3, v.w);
+        return;
+    }
+    v = make_float4(finish(p, n, v.x), finish(p, n + 1, v.y), finish(p, n + 2, v.z),
+                    finish(p, n + 3, v.w));
+    if (p.store == MINT_K_ACT) {
+        *(uint2 *)((bf16 *)p.c + m * p.ldc + n) =
+            make_uint2(pack_bf16(v.x, v.y), pack_bf16(v.z, v.w));
+        return;
+    }
+    float4 *c = (float4 *)((float *)p.c + m * p.ldc + n);
+    if (p.store == MINT_K_ADD) {
+        float4 old = *c;
+        v = make_float4(old.x + v.x, old.y + v.y, old.z + v.z, old.w + v.w);
+    }
+    *c = v;
 }
 
 /* ---- bf16, tensor cores. */
@@ -108,8 +138,10 @@ struct Thin {
 
 template <class G, bool AK, bool BKR> constexpr size_t product_smem()
 {
-    return sizeof(bf16) * G::STAGES *
-           (Tile<G::BM, G::BK, AK>::SIZE + Tile<G::BN, G::BK, BKR>::SIZE);
+    size_t in =
+        sizeof(bf16) * G::STAGES * (Tile<G::BM, G::BK, AK>::SIZE + Tile<G::BN, G::BK, BKR>::SIZE);
+    size_t out = sizeof(float) * G::BM * (G::BN + 4);
+    return in > out ? in : out;
 }
 
 template <class G, bool AK, bool BKR, bool ALIGNED>
@@ -158,14 +190,23 @@ __global__ void __launch_bounds__(G::WM *G::WN * 32) product(Args<bf16> p)
         }
     }
     cp_async_wait<0>();
+    __syncthreads(); /* the stages are free: they take the outputs, for whole rows to be stored */
+    constexpr int LD = G::BN + 4;
+    float *out = (float *)sm;
 #pragma unroll
     for (int f = 0; f < FM; f++)
 #pragma unroll
         for (int h = 0; h < FN; h++)
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-                put(p, m0 + wm + f * 16 + g + i / 2 * 8, n0 + wn + h * 8 + 2 * t + i % 2,
-                    c[f][h][i]);
+            for (int i = 0; i < 4; i += 2)
+                *(float2 *)(out + (wm + f * 16 + g + i * 4) * LD + wn + h * 8 + 2 * t) =
+                    make_float2(c[f][h][i], c[f][h][i + 1]);
+    __syncthreads(); /* the outputs are there */
+    for (int i = threadIdx.x; i < G::BM * G::BN / 4; i += THREADS) {
+        int m = i / (G::BN / 4), n = i % (G::BN / 4) * 4;
+        if (m0 + m < p.M)
+            put4(p, m0 + m, n0 + n, *(const float4 *)(out + m * LD + n));
+    }
 }
 
 /* ---- f32. */
@@ -203,9 +244,11 @@ static int up(int64_t n, int d)
 
 template <class T> static Args<T> args(const struct mint_k_product *p)
 {
-    return {(const T *)p->a, (const T *)p->b, p->lda,    p->ldb,
-            (int)p->M,       (int)p->N,       (int)p->K, p->c,
-            p->ldc,          p->store,        p->scale,  p->bias};
+    size_t four = 4 * (p->store == MINT_K_ACT ? sizeof(T) : sizeof(float));
+    bool fours = p->ldc % 4 == 0 && (uintptr_t)p->c % four == 0;
+    return {(const T *)p->a, (const T *)p->b, p->lda, p->ldb, (int)p->M,
+            (int)p->N,       (int)p->K,       p->c,   p->ldc, p->store,
+            fours,           p->scale,        p->bias};
 }
 
 template <class G, bool AK, bool BKR, bool ALIGNED>

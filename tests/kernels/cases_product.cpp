@@ -127,13 +127,14 @@ CASE(product_of_transposed_operands)
     }
 }
 
-CASE(product_stores)
+/* Every way to store, in rows of ld: whole fours, an odd end, a stride that forbids fours. */
+static void stores(size_t M, size_t N, size_t ld)
 {
-    size_t M = 5, N = 11, K = 32, ld = 14;
+    size_t K = 32;
     std::vector<uint16_t> a = kt::normal_bf16(M * K), b = kt::normal_bf16(N * K);
     std::vector<float> bias = kt::normal(N), before = kt::normal(M * ld);
     Dev<uint16_t> da(a), db(b), h(M * ld);
-    Dev<float> c(M * N), y(before), dbias(bias);
+    Dev<float> c(M * N), x(M * ld), y(before), dbias(bias);
     struct mint_k_product p = plain((int64_t)M, (int64_t)N, (int64_t)K);
     p.a = da.p;
     p.b = db.p;
@@ -142,26 +143,37 @@ CASE(product_stores)
     p.ldc = (int64_t)ld;
     p.scale = 0.375f;
     p.bias = dbias.p;
+    p.c = x.p;
+    mint_k_product(&p, false, nullptr);
     p.c = y.p;
     p.store = MINT_K_ADD;
     mint_k_product(&p, false, nullptr);
     p.c = h.p;
     p.store = MINT_K_ACT;
     mint_k_product(&p, false, nullptr);
-    std::vector<float> acc = c.get(), sum = y.get();
+    std::vector<float> acc = c.get(), set = x.get(), sum = y.get();
     std::vector<uint16_t> act = h.get();
     kt::bits(sum);
     for (size_t i = 0; i < M * ld; i++) {
         size_t m = i / ld, n = i % ld;
         if (n >= N) {
-            CHECK(sum[i] == before[i] && act[i] == 0xffff, "a write between rows");
+            CHECK(set[i] != set[i] && sum[i] == before[i] && act[i] == 0xffff, "between rows");
             continue;
         }
         float v = acc[m * N + n] * 0.375f;
         v += bias[n];
-        CHECK(sum[i] == before[i] + v, "add: %g", (double)sum[i]);
+        CHECK(set[i] == v && sum[i] == before[i] + v, "%g, added %g", (double)set[i],
+              (double)sum[i]);
         CHECK(act[i] == kt::f32_to_bf16(v), "act");
     }
+}
+
+CASE(product_stores)
+{
+    stores(5, 11, 14);
+    stores(5, 11, 12);
+    stores(18, 36, 40);
+    stores(3, 12, 13);
 }
 
 CASE(product_a_row_alone_has_the_same_bits)

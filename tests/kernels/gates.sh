@@ -10,8 +10,12 @@ if [ ! -e "$so" ]; then
     skip "what the CUDA compiler makes of the kernels" "no $so (make cuda)"
     finish
 fi
-mapfile -t logs < <(find "$MINT_BUILD/obj/cuda/kernels" -name '*.log' | sort)
-mapfile -t ptx < <(find "$MINT_BUILD/obj/cuda/kernels" -name '*.compute_90a.ptx' -o -name '*.compute_80.ptx' | sort)
+logs=() ptx=()
+for f in kernels/*.cu; do
+    o=$MINT_BUILD/obj/cuda/${f%.cu}
+    logs+=("$o.log")
+    ptx+=("$o".keep/*.compute_80.ptx "$o".keep/*.compute_90a.ptx)
+done
 
 # "NAME ARCH REGISTERS SPILLED-BYTES STACK-BYTES", one line a kernel and target; a template's kernels share a name.
 used() {
