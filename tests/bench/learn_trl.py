@@ -26,7 +26,7 @@ parser.add_argument("--groups", type=int, default=16)
 parser.add_argument("--group-size", type=int, default=8)
 parser.add_argument("--max-tokens", type=int, default=16)
 parser.add_argument("--eval-every", type=int, default=10)
-parser.add_argument("--lr", type=float, default=5e-5)
+parser.add_argument("--lr", type=float, default=3e-4)
 parser.add_argument("--seed", type=int, default=1)
 args = parser.parse_args()
 out = os.fdopen(os.dup(1), "w")  # the trainer prints its logs on stdout
