@@ -189,8 +189,8 @@ __global__ void __launch_bounds__(G::WM *G::WN * 32) product(Args<bf16> p)
                     mma_bf16(c[f][h], a[f], b[h]);
         }
     }
-    cp_async_wait<0>();
-    __syncthreads(); /* the stages are free: they take the outputs, for whole rows to be stored */
+    __syncthreads(); /* the stages are free (the last copies were empty): they take the outputs, for
+                        whole rows to be stored */
     constexpr int LD = G::BN + 4;
     float *out = (float *)sm;
 #pragma unroll
