@@ -50,7 +50,7 @@ $(B)/tests/kernels/bugs-$(1): $(B)/obj/emu-$(1)/tests/kernels/bugs.o
 	@mkdir -p $$(@D)
 	$(Q)$(CXX) $(2) $$^ -o $$@
 endef
-$(eval $(call emu_flavour,plain,-O2))
+$(eval $(call emu_flavour,plain,-O1 -g1))
 $(eval $(call emu_flavour,asan,-O1 -fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined))
 $(eval $(call emu_flavour,tsan,-O1 -fsanitize=thread))
 
