@@ -39,7 +39,7 @@ static float *logprobs_of_turns(struct mint_reader *r, mint_json_val array, stru
     float *out = mint_arena_alloc(&r->arena, (s->n + 1) * sizeof(*out));
     mint_json_val v = mint_json_first(r->doc, array);
     for (size_t i = 0; i < s->n; i++, v = mint_json_next(r->doc, v)) {
-        double x = NAN;
+        double x = (double)NAN;
         if (mint_json_type(r->doc, v) == MINT_JSON_NULL) {
             s->observed++;
         } else if (!mint_json_double(r->doc, v, &x) || x > MINT_LOGPROB_MAX ||
