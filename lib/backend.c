@@ -5,6 +5,7 @@
 
 #include "backend_plugin.h"
 #include "cpu/cpu_ops.h"
+#include "log.h"
 #include "plugin.h"
 
 #include <dlfcn.h>
@@ -57,6 +58,20 @@ static int open_cuda(struct mint_dev **d, int index, enum mint_precision p, stru
     return mint_fail(err, MINT_EDEVICE, "the CUDA backend's operations are of another version");
 }
 
+/* The first GPU, or the CPU; why not the GPU is said where a plugin is installed, else on -v. */
+static int open_any(struct mint_dev **d, enum mint_precision p, int threads, struct mint_err *err)
+{
+    struct mint_err why;
+    char path[4200];
+    if (open_cuda(d, 0, p, &why) == 0)
+        return 0;
+    if (mint_plugin_path(path, sizeof path, PLUGIN) && access(path, F_OK) == 0)
+        mint_note("the CPU computes: %s", why.msg);
+    else
+        mint_verbose(1, "the CPU computes: %s", why.msg);
+    return cpu_open(d, p, threads, err);
+}
+
 /* "cuda" or "cuda:N" */
 static bool cuda_index(const char *device, int *index)
 {
@@ -77,18 +92,14 @@ static bool cuda_index(const char *device, int *index)
 int mint_backend_open(struct mint_dev **d, const char *device, enum mint_precision p, int threads,
                       struct mint_err *err)
 {
-    struct mint_err why;
     int index;
     *d = NULL;
     if (threads < 0 || threads > 4096)
         return mint_fail(err, MINT_EUSAGE, "%d threads: 0 (as many as there are) to 4096", threads);
     if (strcmp(device, "cpu") == 0)
         return cpu_open(d, p, threads, err);
-    if (strcmp(device, "auto") == 0) {
-        if (open_cuda(d, 0, p, &why) == 0)
-            return 0;
-        return cpu_open(d, p, threads, err);
-    }
+    if (strcmp(device, "auto") == 0)
+        return open_any(d, p, threads, err);
     if (!cuda_index(device, &index))
         return mint_fail(err, MINT_EUSAGE, "unknown device '%s': cpu, cuda, cuda:N or auto",
                          device);

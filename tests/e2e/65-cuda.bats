@@ -78,9 +78,17 @@ same_checkpoint() {
     expect_error 1 "no CUDA backend is installed"
     MINT_BACKEND_DIR=$PWD/empty run_tool mint-sample --device auto --model model -n 1 --max-tokens 2 --plain prompts.jsonl
     jq -e '.sampling.device == "cpu"' <<<"$output"
+    [ -z "$stderr" ]
+    EMU_DEVICES=0 run_tool mint-sample --device auto --model model -n 1 --max-tokens 2 --plain prompts.jsonl
+    jq -e '.sampling.device == "cpu"' <<<"$output"
+    has "$stderr" "the CPU computes: the NVIDIA driver shows no GPU"
     echo 'this is no library' >other/mint-cuda.so
     MINT_BACKEND_DIR=$PWD/other run_tool mint-sample --model model --plain prompts.jsonl
     expect_error 1 "the CUDA backend does not load"
+    echo 'const void *mint_backend_entry(void) { static const struct { int abi; void *open; } p = {1, 0}; return &p; }' |
+        gcc -shared -fPIC -x c - -o other/mint-cuda.so
+    MINT_BACKEND_DIR=$PWD/other run_tool mint-sample --model model --plain prompts.jsonl
+    expect_error 1 "is of another version (interface 1, wanted"
 }
 
 @test "a device with too little memory: an error with advice, and nothing is written" {
