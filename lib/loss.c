@@ -5,13 +5,30 @@
 
 #include "cpu/vmath.h"
 
-const char *const mint_loss_names[] = {"importance_sampling", "ppo", "cispo", "dro",
-                                       "cross_entropy",       NULL};
+const char *const mint_loss_names[] = {"importance_sampling", "ppo",  "cispo", "dro",
+                                       "cross_entropy",       "gspo", "dpo",   NULL};
 const char *const mint_kl_names[] = {"k1", "k2", "k3", NULL};
+const char *const mint_proximal_names[] = {"sampler", "parent", NULL};
+const char *const mint_correction_names[] = {"none",    "tis",     "icepop", "seq-tis",
+                                             "seq-mis", "geo-mis", NULL};
 
 static float clamp(float x, float lo, float hi)
 {
     return x < lo ? lo : x > hi ? hi : x;
+}
+
+/* -min(r A, clamp(r) A), with the dual clip. */
+static void clipped_term(const struct mint_loss_opts *o, double r, double slope, double bounded,
+                         double A, struct mint_loss_out *out, double *loss, double *dlp)
+{
+    out->clipped = bounded * A < r * A;
+    *loss = -(out->clipped ? bounded : r) * A;
+    *dlp = out->clipped ? 0.0 : -slope * A;
+    if (o->dual_clip > 0.0f && A < 0.0 && *loss > -(double)o->dual_clip * A) {
+        out->dual = true;
+        *loss = -(double)o->dual_clip * A;
+        *dlp = 0.0;
+    }
 }
 
 /* Policy term: value in *loss, derivative by lp in *dlp, both before the weight. */
@@ -24,7 +41,7 @@ static void policy_term(const struct mint_loss_opts *o, const struct mint_loss_i
         *dlp = -1.0;
         return;
     }
-    float diff = in->lp - in->q;
+    float diff = o->loss == MINT_LOSS_GSPO ? in->sequence : in->lp - in->p;
     float used = clamp(diff, -MINT_LOG_RATIO_MAX, MINT_LOG_RATIO_MAX);
     double A = (double)in->adv;
     out->clamped = used != diff;
@@ -34,9 +51,8 @@ static void policy_term(const struct mint_loss_opts *o, const struct mint_loss_i
     double bounded = (double)clamp(out->ratio, in->clip_low, in->clip_high);
     switch (o->loss) {
     case MINT_LOSS_PPO:
-        out->clipped = bounded * A < r * A;
-        *loss = -(out->clipped ? bounded : r) * A;
-        *dlp = out->clipped ? 0.0 : -slope * A;
+    case MINT_LOSS_GSPO:
+        clipped_term(o, r, slope, bounded, A, out, loss, dlp);
         return;
     case MINT_LOSS_CISPO:
         out->clipped = bounded != r;
@@ -71,9 +87,19 @@ static void kl_term(enum mint_kl kind, float lp, float ref, double *k, double *d
     }
 }
 
+size_t mint_loss_unit(const struct mint_loss_opts *o)
+{
+    return o->loss == MINT_LOSS_DPO ? 2 : 1;
+}
+
+bool mint_loss_has_ratio(const struct mint_loss_opts *o)
+{
+    return o->loss != MINT_LOSS_CE && o->loss != MINT_LOSS_DPO;
+}
+
 bool mint_loss_by_advantage(const struct mint_loss_opts *o)
 {
-    if (o->kl_coef != 0.0f || o->loss == MINT_LOSS_CE)
+    if (o->kl_coef != 0.0f || o->entropy_coef != 0.0f || !mint_loss_has_ratio(o))
         return false;
     return o->loss != MINT_LOSS_DRO || o->beta == 0.0f;
 }
@@ -86,6 +112,10 @@ void mint_loss_term(const struct mint_loss_opts *o, const struct mint_loss_in *i
         return;
     double w = (double)in->weight, loss, dlp;
     policy_term(o, in, out, &loss, &dlp);
+    if (o->correction != MINT_CORRECTION_NONE) {
+        loss *= (double)in->omega;
+        dlp *= (double)in->omega;
+    }
     if (o->kl_coef != 0.0f) {
         double k, dk;
         kl_term(o->kl, in->lp, in->ref, &k, &dk);

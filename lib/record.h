@@ -129,6 +129,10 @@ struct mint_datum {
     const char *group;              /* meta.group or meta.id as text, NULL */
     int64_t step;                   /* meta.step, -1 */
     const char *device, *precision; /* meta's: whose arithmetic the logprobs are; NULL: not said */
+    const char *pair;               /* meta.pair: "chosen" or "rejected"; NULL */
+    const char *file;               /* where the record stands; for messages */
+    uint64_t line;
+    const float *old_logprobs; /* never in a record: for who trains (train_job.h) */
 };
 
 /* Reads r->doc, all rules of mint-format(5) (shape, dtype, bare lists, several chunks, refusals).

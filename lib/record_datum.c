@@ -210,13 +210,15 @@ static int read_meta(struct mint_reader *r, struct mint_datum *d, struct mint_er
         d->step = -1;
     d->device = mint_record_text(r, mint_json_get(j, meta, "device"));
     d->precision = mint_record_text(r, mint_json_get(j, meta, "precision"));
+    d->pair = mint_record_text(r, mint_json_get(j, meta, "pair"));
     return 0;
 }
 
 int mint_datum_read(struct mint_reader *r, int64_t vocab, struct mint_datum *d,
                     struct mint_err *err)
 {
-    *d = (struct mint_datum){.step = -1};
+    *d =
+        (struct mint_datum){.step = -1, .file = mint_reader_file(r), .line = mint_reader_lineno(r)};
     if (read_input(r, vocab, d, err) < 0)
         return -1;
     mint_json_val in = mint_json_get(r->doc, 0, "loss_fn_inputs");

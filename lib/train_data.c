@@ -39,6 +39,7 @@ static void keep(struct mint_datums *s, const struct mint_datum *d)
     k->clip_low = copy(a, d->clip_low, d->n, sizeof *d->clip_low);
     k->clip_high = copy(a, d->clip_high, d->n, sizeof *d->clip_high);
     k->meta_raw = copy(a, d->meta_raw, d->meta_n, 1);
+    k->pair = copy_text(a, d->pair);
     k->group = copy_text(a, d->group);
     k->device = copy_text(a, d->device);
     k->precision = copy_text(a, d->precision);
@@ -82,6 +83,31 @@ int mint_datums_read(struct mint_datums *s, const char *const *paths, size_t npa
     s->skipped = r.skipped;
     mint_reader_close(&r);
     return rc;
+}
+
+static int check_pair(const struct mint_datum *d, const char *want, struct mint_err *err)
+{
+    if (!d->pair || !strcmp(d->pair, want))
+        return 0;
+    return mint_fail(err, MINT_ESCHEMA,
+                     "%s:%llu: meta.pair is \"%s\" where the %s datum of a pair is expected: a "
+                     "chosen one, then its rejected one",
+                     d->file, (unsigned long long)d->line, d->pair, want);
+}
+
+int mint_datums_check_pairs(const struct mint_datums *s, struct mint_err *err)
+{
+    for (size_t i = 0; i < s->n; i += 2) {
+        const struct mint_datum *d = &s->d[i];
+        if (i + 1 == s->n)
+            return mint_fail(err, MINT_ESCHEMA,
+                             "%s:%llu: the last datum has no partner: --loss dpo takes pairs, a "
+                             "chosen one, then its rejected one",
+                             d->file, (unsigned long long)d->line);
+        MINT_TRY(check_pair(d, "chosen", err));
+        MINT_TRY(check_pair(d + 1, "rejected", err));
+    }
+    return 0;
 }
 
 size_t mint_datums_foreign(const struct mint_datums *s, const struct mint_dev *dev,

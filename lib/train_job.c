@@ -15,12 +15,17 @@ static size_t batch_size(const struct mint_train_config *c, size_t n)
     return c->batch_size && (size_t)c->batch_size < n ? (size_t)c->batch_size : n;
 }
 
+static size_t unit(const struct mint_train_config *c)
+{
+    return mint_loss_unit(&c->opts.loss);
+}
+
 int64_t mint_train_planned(const struct mint_train_config *c, size_t n)
 {
     int64_t steps = 0;
     size_t size = batch_size(c, n);
     for (size_t at = 0; at < n; at += size)
-        steps += (int64_t)MINT_MIN((size_t)c->substeps, MINT_MIN(size, n - at));
+        steps += (int64_t)MINT_MIN((size_t)c->substeps, MINT_MIN(size, n - at) / unit(c));
     return steps * c->epochs;
 }
 
@@ -62,6 +67,22 @@ static void put_bool(struct mint_buf *b, const char *key, bool v)
     mint_buf_addf(b, ",\"%s\":%s", key, v ? "true" : "false");
 }
 
+/* Said only where they are used, so that what does without keeps its identity. */
+static void later_options(const struct mint_loss_opts *o, struct mint_buf *b)
+{
+    if (o->dual_clip != 0.0f)
+        put_f32(b, "dual_clip", o->dual_clip);
+    if (o->entropy_coef != 0.0f)
+        put_f32(b, "entropy_coef", o->entropy_coef);
+    if (o->proximal != MINT_PROXIMAL_SAMPLER)
+        mint_buf_addf(b, ",\"proximal\":\"%s\"", mint_proximal_names[o->proximal]);
+    if (o->correction == MINT_CORRECTION_NONE)
+        return;
+    mint_buf_addf(b, ",\"correction\":\"%s\"", mint_correction_names[o->correction]);
+    put_f32(b, "correction_floor", o->correction_low);
+    put_f32(b, "correction_threshold", o->correction_high);
+}
+
 void mint_train_options_json(const struct mint_train_config *c, bool fresh, const char *precision,
                              const char *ref, struct mint_buf *b)
 {
@@ -76,6 +97,7 @@ void mint_train_options_json(const struct mint_train_config *c, bool fresh, cons
         mint_json_put_str(b, ref);
     else
         mint_buf_adds(b, "null");
+    later_options(&o->loss, b);
     put(b, "lr", c->lr);
     mint_buf_addf(b, ",\"schedule\":\"%s\"", mint_schedule_names[c->schedule]);
     put(b, "warmup", (double)c->warmup);
@@ -103,18 +125,20 @@ struct walk {
     const struct mint_train_config *c;
     struct mint_trainer *t;
     const struct mint_datum **d;
+    struct mint_datum *own; /* what d points to */
+    float *old;             /* logprobs of the policy as the run began, or NULL */
     mint_train_on_step *on_step;
     void *ctx;
     int64_t step, planned, first, *tokens;
     struct mint_step_stats *last;
 };
 
-/* One batch: its datums cut into substeps parts that differ by at most one datum. */
+/* One batch: its datums cut into substeps parts that differ by at most one datum, or pair. */
 static int do_batch(struct walk *w, size_t at, size_t n, struct mint_err *err)
 {
-    size_t parts = MINT_MIN((size_t)w->c->substeps, n);
+    size_t u = unit(w->c), units = n / u, parts = MINT_MIN((size_t)w->c->substeps, units);
     for (size_t p = 0; p < parts; p++) {
-        size_t from = at + n * p / parts, to = at + n * (p + 1) / parts;
+        size_t from = at + units * p / parts * u, to = at + units * (p + 1) / parts * u;
         double lr = mint_train_lr(w->c, w->step, w->first, w->planned);
         struct mint_step_stats *s = w->last;
         if (mint_trainer_step(w->t, w->d + from, to - from, lr, s, err) < 0)
@@ -128,29 +152,50 @@ static int do_batch(struct walk *w, size_t at, size_t n, struct mint_err *err)
     return 0;
 }
 
+/* Logprobs of all datums under the policy that the run begins with. A run of one step has no other
+ * policy. */
+static int find_old(struct walk *w, size_t n, const struct mint_adapter *a, struct mint_err *err)
+{
+    size_t total = 0;
+    if (w->c->opts.loss.proximal != MINT_PROXIMAL_PARENT || w->planned < 2)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        total += w->d[i]->n;
+    w->old = mint_xcalloc(total, sizeof *w->old);
+    MINT_TRY(mint_trainer_forward(w->t, w->d, n, a, false, w->old, err));
+    const float *at = w->old;
+    for (size_t i = 0; i < n; at += w->own[i++].n)
+        w->own[i].old_logprobs = at;
+    return 0;
+}
+
 int mint_train_run(const struct mint_train_config *c, struct mint_trainer *t,
-                   const struct mint_datums *data, mint_train_on_step *on_step, void *ctx,
-                   struct mint_step_stats *last, int64_t *tokens, struct mint_err *err)
+                   const struct mint_adapter *a, const struct mint_datums *data,
+                   mint_train_on_step *on_step, void *ctx, struct mint_step_stats *last,
+                   int64_t *tokens, struct mint_err *err)
 {
     size_t size = batch_size(c, data->n);
-    struct walk w = {c,
-                     t,
-                     NULL,
-                     on_step,
-                     ctx,
-                     0,
-                     mint_train_planned(c, data->n),
-                     mint_trainer_step_count(t),
-                     tokens,
-                     last};
+    struct walk w = {.c = c,
+                     .t = t,
+                     .on_step = on_step,
+                     .ctx = ctx,
+                     .planned = mint_train_planned(c, data->n),
+                     .first = mint_trainer_step_count(t),
+                     .tokens = tokens,
+                     .last = last};
     w.d = mint_xcalloc(data->n, sizeof *w.d);
-    for (size_t i = 0; i < data->n; i++)
-        w.d[i] = &data->d[i];
-    int rc = 0;
+    w.own = mint_xcalloc(data->n, sizeof *w.own);
+    for (size_t i = 0; i < data->n; i++) {
+        w.own[i] = data->d[i];
+        w.d[i] = &w.own[i];
+    }
+    int rc = find_old(&w, data->n, a, err);
     for (int64_t e = 0; e < c->epochs && rc == 0; e++)
         for (size_t at = 0; at < data->n && rc == 0; at += size)
             rc = do_batch(&w, at, MINT_MIN(size, data->n - at), err);
     free(w.d);
+    free(w.own);
+    free(w.old);
     return rc;
 }
 

@@ -37,6 +37,8 @@ struct mint_datums {
 int mint_datums_read(struct mint_datums *s, const char *const *paths, size_t npaths, bool skip_bad,
                      void (*on_skip)(const char *msg), const struct mint_train_opts *check,
                      int64_t vocab, int64_t max_positions, struct mint_err *err);
+/* For dpo: an even number, chosen and rejected ones in turn where they say which they are. */
+int mint_datums_check_pairs(const struct mint_datums *s, struct mint_err *err);
 /* How many have logprobs that another kind of device, or another precision, computed: these are not
  * bit for bit what dev computes for the same policy. *one: the first of them. */
 size_t mint_datums_foreign(const struct mint_datums *s, const struct mint_dev *dev,
@@ -47,7 +49,7 @@ void mint_datums_release(struct mint_datums *s);
  * step at that point, planned the run's number of steps. */
 double mint_train_lr(const struct mint_train_config *c, int64_t step, int64_t first,
                      int64_t planned);
-/* Optimiser steps that the run makes over n datums. */
+/* Optimiser steps that the run makes over n datums. A pair is never cut. */
 int64_t mint_train_planned(const struct mint_train_config *c, size_t n);
 /* The options that decide the result, as one JSON object; appended. */
 void mint_train_options_json(const struct mint_train_config *c, bool fresh, const char *precision,
@@ -61,9 +63,11 @@ struct mint_train_report {
     const struct mint_step_stats *stats;
 };
 typedef int mint_train_on_step(void *ctx, const struct mint_train_report *r, struct mint_err *err);
+/* t trains a. */
 int mint_train_run(const struct mint_train_config *c, struct mint_trainer *t,
-                   const struct mint_datums *data, mint_train_on_step *on_step, void *ctx,
-                   struct mint_step_stats *last, int64_t *tokens, struct mint_err *err);
+                   const struct mint_adapter *a, const struct mint_datums *data,
+                   mint_train_on_step *on_step, void *ctx, struct mint_step_stats *last,
+                   int64_t *tokens, struct mint_err *err);
 
 /* Writes the trainer's adapter and moments as a checkpoint folder. stats: of the last step, or
  * NULL. */

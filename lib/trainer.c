@@ -115,11 +115,22 @@ int mint_trainer_read(struct mint_trainer *t, size_t i, float *value, float *m, 
     return t->ops->download(t->dev, v, t->v[i], bytes, err);
 }
 
+static int64_t count_positions(const struct mint_datum *d)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < d->n; i++)
+        n += mint_datum_weight(d, i) != 0.0f;
+    return n;
+}
+
 int mint_trainer_check(const struct mint_train_opts *o, const struct mint_datum *d,
                        struct mint_err *err)
 {
     const char *loss = mint_loss_names[o->loss.loss];
-    if (o->loss.loss == MINT_LOSS_CE)
+    if (o->loss.loss == MINT_LOSS_DPO && !count_positions(d))
+        return mint_fail(err, MINT_ESCHEMA,
+                         "loss_fn_inputs.weights are all 0: one of a pair would say nothing");
+    if (!mint_loss_has_ratio(&o->loss))
         return 0;
     if (!d->logprobs)
         return mint_fail(err, MINT_ESCHEMA,
@@ -167,8 +178,8 @@ static int sum_gradients(struct mint_trainer *t, float **sum, double *norm, stru
         MINT_TRY(t->ops->sumsq(t->dev, &one, &finite, sum[i], n, err));
         if (!finite || !isfinite(one))
             return mint_fail(err, MINT_EMODEL,
-                             "the gradient of %s is not finite: the step was not made; try a "
-                             "lower --lr or --grad-clip-norm",
+                             "the gradient of %s is not finite, though that of each datum is: the "
+                             "step was not made; make the advantages smaller, or the batch",
                              p->name);
         square += one;
     }
@@ -222,31 +233,6 @@ static bool is_idle(const struct mint_loss_opts *o, const struct mint_datum *d)
     return true;
 }
 
-static int64_t count_positions(const struct mint_datum *d)
-{
-    int64_t n = 0;
-    for (size_t i = 0; i < d->n; i++)
-        n += mint_datum_weight(d, i) != 0.0f;
-    return n;
-}
-
-static void add_sums(struct mint_policy_sums *a, const struct mint_policy_sums *b)
-{
-    if (b->ratios) {
-        a->ratio_max = a->ratios ? fmax(a->ratio_max, b->ratio_max) : b->ratio_max;
-        a->ratio_min = a->ratios ? fmin(a->ratio_min, b->ratio_min) : b->ratio_min;
-    }
-    a->positions += b->positions;
-    a->ratios += b->ratios;
-    a->lp += b->lp;
-    a->entropy += b->entropy;
-    a->kl_v1 += b->kl_v1;
-    a->kl_v2 += b->kl_v2;
-    a->kl_ref += b->kl_ref;
-    a->clipped += b->clipped;
-    a->clamped += b->clamped;
-}
-
 /* The datums with a position that counts, in their order, and which of them are idle. */
 static void sort_out(const struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
                      struct mint_datum_list *v, struct mint_step_stats *s)
@@ -276,7 +262,7 @@ static int watch(struct mint_trainer *t, const struct mint_datum_list *v, struct
         if (v->idle[k])
             idle.d[idle.n++] = v->d[k];
     int rc = mint_trainer_pass(t, &idle, false, &nothing, &sums, err);
-    add_sums(&s->seen, &sums);
+    mint_policy_sums_add(&s->seen, &sums);
     free(idle.d);
     return rc;
 }
@@ -288,8 +274,8 @@ int mint_trainer_gradients(struct mint_trainer *t, const struct mint_datum *cons
     struct mint_datum_list v = {mint_xcalloc(n, sizeof *v.d), mint_xcalloc(n, sizeof *v.idle), 0};
     sort_out(t, d, n, &v, s);
     int rc = mint_trainer_pass(t, &v, true, &s->loss, &sums, err);
-    add_sums(&s->trained, &sums);
-    add_sums(&s->seen, &sums);
+    mint_policy_sums_add(&s->trained, &sums);
+    mint_policy_sums_add(&s->seen, &sums);
     if (rc == 0 && t->o.watch_idle)
         rc = watch(t, &v, s, err);
     if (rc < 0)
@@ -319,7 +305,56 @@ int mint_trainer_step(struct mint_trainer *t, const struct mint_datum *const *d,
 {
     *s = (struct mint_step_stats){0};
     MINT_TRY(mint_trainer_gradients(t, d, n, s, err));
-    return mint_trainer_update(t, lr, s, err);
+    if (mint_trainer_update(t, lr, s, err) == 0)
+        return 0;
+    return err && err->code == MINT_EMODEL ? mint_trainer_blame(t, d, n, err) : -1;
+}
+
+static int not_finite(const struct mint_datum *const *d, size_t n, struct mint_err *err)
+{
+    const char *file = d[0]->file ? d[0]->file : "datums";
+    char last[40] = "";
+    if (n > 1)
+        snprintf(last, sizeof last, "-%llu", (unsigned long long)d[n - 1]->line);
+    return mint_fail(err, MINT_EMODEL,
+                     "%s:%llu%s: the gradient is not finite, so the step was not made: look at the "
+                     "advantages and logprobs there, or try a lower --lr",
+                     file, (unsigned long long)d[0]->line, last);
+}
+
+/* Whether the gradient of these datums alone is not finite. */
+static int is_broken(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
+                     bool *broken, struct mint_err *err)
+{
+    struct mint_step_stats s = {0};
+    float **sum = mint_xcalloc(t->adapter->nparams, sizeof *sum);
+    struct mint_err why = {0};
+    double norm;
+    int rc = mint_trainer_gradients(t, d, n, &s, err);
+    *broken = rc == 0 && sum_gradients(t, sum, &norm, &why) < 0;
+    forget_gradients(t);
+    free(sum);
+    return rc;
+}
+
+int mint_trainer_blame(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
+                       struct mint_err *err)
+{
+    struct mint_datum_list v = {mint_xcalloc(n, sizeof *v.d), mint_xcalloc(n, sizeof *v.idle), 0};
+    struct mint_step_stats s = {0};
+    bool broken = false;
+    int rc = 0;
+    sort_out(t, d, n, &v, &s);
+    for (size_t at = 0, k; at < v.n && rc == 0 && !broken; at += k) {
+        int64_t shared;
+        k = mint_trainer_whole(t, v.d + at, mint_family(v.d + at, v.n - at, &shared), v.n - at);
+        rc = is_broken(t, v.d + at, k, &broken, err);
+        if (broken)
+            not_finite(v.d + at, k, err);
+    }
+    free(v.d);
+    free(v.idle);
+    return -1;
 }
 
 enum mint_recompute mint_trainer_recompute(const struct mint_trainer *t)

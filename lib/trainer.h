@@ -33,16 +33,6 @@ struct mint_train_opts {
     bool train_idle; /* and backward, which changes no bit (for tests) */
 };
 
-/* Sums over positions with weight != 0. */
-struct mint_policy_sums {
-    int64_t positions, ratios; /* ratios: those with a q (all but cross_entropy) */
-    double lp, entropy;        /* entropy: the policy's full one */
-    double kl_v1, kl_v2;       /* q - lp, (q - lp)^2 */
-    double kl_ref;             /* weighted k(lp, ref) */
-    double ratio_max, ratio_min;
-    int64_t clipped, clamped;
-};
-
 /* What a step saw. */
 struct mint_step_stats {
     int64_t datums;                  /* given */
@@ -81,7 +71,7 @@ int mint_trainer_check(const struct mint_train_opts *o, const struct mint_datum 
                        struct mint_err *err);
 
 /* One optimiser step over n datums at this learning rate. A gradient or logprob that is not finite
- * is an error that says where, and leaves the parameters as they were. */
+ * is an error that names the datums it comes from, and leaves the parameters as they were. */
 int mint_trainer_step(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
                       double lr, struct mint_step_stats *s, struct mint_err *err);
 /* The two halves of a step: gradients of the datums, a leaf a family, in their order (several calls
@@ -91,6 +81,11 @@ int mint_trainer_gradients(struct mint_trainer *t, const struct mint_datum *cons
                            struct mint_step_stats *s, struct mint_err *err);
 int mint_trainer_update(struct mint_trainer *t, double lr, struct mint_step_stats *s,
                         struct mint_err *err);
+
+/* After an update that failed for a gradient that is not finite: finds the datums that have it, by
+ * going through the families again one by one, and fills err. Returns -1. */
+int mint_trainer_blame(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
+                       struct mint_err *err);
 
 /* lp of positions of all datums, in order: lp holds the sum of their lengths. all: every position
  * whose target is in the vocabulary, else those with weight != 0; the others get NaN. adapter NULL:

@@ -30,6 +30,9 @@ struct mint_datum_list {
     size_t n;
 };
 
+/* k of d[0..n), whole families, and those that follow if a pair would be cut. */
+size_t mint_trainer_whole(const struct mint_trainer *t, const struct mint_datum *const *d, size_t k,
+                          size_t n);
 /* Forward of the datums that are not idle; with backward, their families go into the tree. Adds to
  * *loss and *sums. */
 int mint_trainer_pass(struct mint_trainer *t, const struct mint_datum_list *v, bool backward,

@@ -77,83 +77,97 @@ static int reference(struct mint_trainer *t, const struct mint_pack *p, struct m
         struct mint_batch b = batch_of(p);
         MINT_TRY(run_layers(t, t->ref, &b, err));
         MINT_TRY(run_head(t, t->ref, p, false, err));
-        MINT_TRY(download_f32(t, t->room.host_ref, t->room.head.lp, p->hn, err));
+        MINT_TRY(download_f32(t, t->room.host[MINT_HOST_REF], t->room.head.lp, p->hn, err));
     }
     for (size_t k = 0; k < p->n; k++) {
         if (!p->d[k]->ref_logprobs)
             continue;
         for (int64_t i = p->hfirst[k]; i < p->hfirst[k + 1]; i++)
-            t->room.host_ref[i] = p->d[k]->ref_logprobs[position(p, k, i)];
+            t->room.host[MINT_HOST_REF][i] = p->d[k]->ref_logprobs[position(p, k, i)];
     }
     return 0;
-}
-
-static void add_ratio_sums(struct mint_policy_sums *s, const struct mint_loss_in *in,
-                           const struct mint_loss_out *out)
-{
-    double d = (double)in->q - (double)in->lp, r = (double)out->ratio;
-    s->kl_v1 += d;
-    s->kl_v2 += d * d;
-    s->ratio_max = s->ratios ? fmax(s->ratio_max, r) : r;
-    s->ratio_min = s->ratios ? fmin(s->ratio_min, r) : r;
-    s->ratios++;
-    s->clipped += out->clipped;
-    s->clamped += out->clamped;
 }
 
 /* The rows that idle datums leave behind ask for nothing. */
 static void idle_loss(struct mint_trainer *t, const struct mint_pack *p, size_t k)
 {
     for (int64_t i = p->hfirst[k]; i < p->hfirst[k + 1]; i++)
-        t->room.host_dlp[i] = 0.0f;
+        t->room.host[MINT_HOST_DLP][i] = t->room.host[MINT_HOST_DENTROPY][i] = 0.0f;
 }
 
-/* Loss and dlp of one datum's rows. */
-static int datum_loss(struct mint_trainer *t, const struct mint_pack *p, size_t k, double *loss,
-                      struct mint_policy_sums *s, struct mint_err *err)
+static int check_logprobs(const struct mint_trainer *t, const struct mint_pack *p, size_t k,
+                          struct mint_err *err)
+{
+    for (int64_t i = p->hfirst[k]; i < p->hfirst[k + 1]; i++)
+        if (!isfinite(t->room.host[MINT_HOST_LP][i]))
+            return mint_fail(err, MINT_EMODEL,
+                             "%s:%llu: the logprob at position %lld is not finite: the weights "
+                             "have diverged (try a lower --lr) or are broken",
+                             p->d[k]->file ? p->d[k]->file : "datum",
+                             (unsigned long long)p->d[k]->line, (long long)position(p, k, i));
+    return 0;
+}
+
+/* A tensor of datum k at its wanted positions, in the host buffer; NULL if there is none. */
+static const float *pick(struct mint_trainer *t, const struct mint_pack *p, size_t k,
+                         enum mint_host to, const float *from)
+{
+    float *out = t->room.host[to];
+    if (!from)
+        return NULL;
+    for (int64_t i = p->hfirst[k]; i < p->hfirst[k + 1]; i++)
+        out[i] = from[position(p, k, i)];
+    return out + p->hfirst[k];
+}
+
+static struct mint_loss_rows rows_of(struct mint_trainer *t, const struct mint_pack *p, size_t k)
 {
     const struct mint_datum *d = p->d[k];
-    const struct mint_loss_opts *lo = &t->o.loss;
-    const struct mint_room *r = &t->room;
-    bool policy = lo->loss != MINT_LOSS_CE;
-    for (int64_t i = p->hfirst[k]; i < p->hfirst[k + 1]; i++) {
-        int64_t at = position(p, k, i);
-        struct mint_loss_in in = {
-            .lp = r->host_lp[i],
-            .q = policy ? d->logprobs[at] : 0.0f,
-            .adv = policy ? d->advantages[at] : 0.0f,
-            .weight = mint_datum_weight(d, (size_t)at),
-            .ref = r->host_ref[i],
-            .clip_low = d->clip_low ? d->clip_low[at] : lo->clip_low,
-            .clip_high = d->clip_high ? d->clip_high[at] : lo->clip_high,
-        };
-        struct mint_loss_out out;
-        if (!isfinite(in.lp))
-            return mint_fail(err, MINT_EMODEL,
-                             "datum %s: the logprob at position %lld is not finite: the weights "
-                             "have diverged (try a lower --lr) or are broken",
-                             d->group ? d->group : "without id", (long long)at);
-        mint_loss_term(lo, &in, &out);
-        r->host_dlp[i] = out.dlp;
-        *loss += out.loss;
-        s->positions++;
-        s->kl_ref += out.kl;
-        s->lp += (double)in.lp;
-        s->entropy += (double)r->host_ent[i];
-        if (policy)
-            add_ratio_sums(s, &in, &out);
+    int64_t first = p->hfirst[k];
+    float *weight = t->room.host[MINT_HOST_WEIGHT];
+    for (int64_t i = first; i < p->hfirst[k + 1]; i++)
+        weight[i] = mint_datum_weight(d, (size_t)position(p, k, i));
+    return (struct mint_loss_rows){
+        .n = (size_t)(p->hfirst[k + 1] - first),
+        .lp = t->room.host[MINT_HOST_LP] + first,
+        .entropy = t->room.host[MINT_HOST_ENTROPY] + first,
+        .ref = t->room.host[MINT_HOST_REF] + first,
+        .weight = weight + first,
+        .q = pick(t, p, k, MINT_HOST_Q, d->logprobs),
+        .adv = pick(t, p, k, MINT_HOST_ADV, d->advantages),
+        .old = pick(t, p, k, MINT_HOST_OLD, d->old_logprobs),
+        .clip_low = pick(t, p, k, MINT_HOST_CLIP_LOW, d->clip_low),
+        .clip_high = pick(t, p, k, MINT_HOST_CLIP_HIGH, d->clip_high),
+    };
+}
+
+/* Loss and slopes of datum k, or of the pair that begins there. */
+static int one_loss(struct mint_trainer *t, const struct mint_pack *p, size_t k, double *loss,
+                    struct mint_policy_sums *s, struct mint_err *err)
+{
+    float *dlp = t->room.host[MINT_HOST_DLP];
+    MINT_TRY(check_logprobs(t, p, k, err));
+    struct mint_loss_rows rows = rows_of(t, p, k);
+    if (t->o.loss.loss != MINT_LOSS_DPO) {
+        mint_loss_datum(&t->o.loss, &rows, dlp + p->hfirst[k],
+                        t->room.host[MINT_HOST_DENTROPY] + p->hfirst[k], loss, s);
+        return 0;
     }
+    MINT_TRY(check_logprobs(t, p, k + 1, err));
+    struct mint_loss_rows pair[2] = {rows, rows_of(t, p, k + 1)};
+    mint_loss_pair(&t->o.loss, pair, (float *[]){dlp + p->hfirst[k], dlp + p->hfirst[k + 1]}, loss,
+                   s);
     return 0;
 }
 
 static int losses(struct mint_trainer *t, const struct mint_pack *p, double *loss,
                   struct mint_policy_sums *s, struct mint_err *err)
 {
-    for (size_t k = 0; k < p->n; k++) {
+    for (size_t k = 0; k < p->n; k += mint_loss_unit(&t->o.loss)) {
         if (p->idle && p->idle[k])
             idle_loss(t, p, k);
         else
-            MINT_TRY(datum_loss(t, p, k, loss, s, err));
+            MINT_TRY(one_loss(t, p, k, loss, s, err));
     }
     return 0;
 }
@@ -189,6 +203,10 @@ static int head_backward(struct mint_trainer *t, const struct mint_pack *p, stru
     struct mint_head_leaves leaves = {p->nleaves, p->leaf_hrow, begin_leaf, end_leaf, &ctx};
     struct mint_head_grad g = {
         .target = p->target, .lse = h->lse, .dlp = h->dlp, .logits = h->logits, .ldl = h->ldl};
+    if (t->o.loss.entropy_coef != 0.0f) {
+        g.entropy = h->ent;
+        g.dentropy = h->dent;
+    }
     MINT_TRY(t->ops->head_backward(t->dev, h->dh, lora ? h->du : NULL, &g, h->h, t->model->head,
                                    lora, p->hn, lora ? &leaves : NULL, err));
     if (!lora)
@@ -226,8 +244,9 @@ static int backward(struct mint_trainer *t, const struct mint_pack *p, const str
     const struct mint_model_config *c = &t->model->config;
     struct mint_head_room *h = &t->room.head;
     float *dx = t->room.back->dx;
-    size_t row_bytes = (size_t)c->hidden * sizeof(float);
-    MINT_TRY(t->ops->upload(t->dev, h->dlp, t->room.host_dlp, (size_t)p->hn * sizeof(float), err));
+    size_t row_bytes = (size_t)c->hidden * sizeof(float), n = (size_t)p->hn * sizeof(float);
+    MINT_TRY(t->ops->upload(t->dev, h->dlp, t->room.host[MINT_HOST_DLP], n, err));
+    MINT_TRY(t->ops->upload(t->dev, h->dent, t->room.host[MINT_HOST_DENTROPY], n, err));
     MINT_TRY(head_backward(t, p, err));
     MINT_TRY(t->ops->zero(t->dev, h->dx, (size_t)p->hn * row_bytes, err));
     MINT_TRY(t->ops->rmsnorm_backward(t->dev, h->dx, h->dh, h->x, t->model->norm, c->norm_eps,
@@ -245,14 +264,23 @@ static int go_through(struct mint_trainer *t, const struct mint_pack *p, bool wi
     struct mint_room *r = &t->room;
     struct mint_batch b = batch_of(p);
     MINT_TRY(reserve(t, p, err));
-    if (t->o.loss.kl_coef != 0.0f)
+    if (t->o.loss.kl_coef != 0.0f || t->o.loss.loss == MINT_LOSS_DPO)
         MINT_TRY(reference(t, p, err));
     MINT_TRY(run_layers(t, t->adapter, &b, err));
     MINT_TRY(run_head(t, t->adapter, p, true, err));
-    MINT_TRY(download_f32(t, r->host_lp, r->head.lp, p->hn, err));
-    MINT_TRY(download_f32(t, r->host_ent, r->head.ent, p->hn, err));
+    MINT_TRY(download_f32(t, r->host[MINT_HOST_LP], r->head.lp, p->hn, err));
+    MINT_TRY(download_f32(t, r->host[MINT_HOST_ENTROPY], r->head.ent, p->hn, err));
     MINT_TRY(losses(t, p, loss, sums, err));
     return with_backward ? backward(t, p, &b, err) : 0;
+}
+
+size_t mint_trainer_whole(const struct mint_trainer *t, const struct mint_datum *const *d, size_t k,
+                          size_t n)
+{
+    int64_t shared;
+    while (k < n && k % mint_loss_unit(&t->o.loss))
+        k += mint_family(d + k, n - k, &shared);
+    return k;
 }
 
 int mint_trainer_pass(struct mint_trainer *t, const struct mint_datum_list *v, bool with_backward,
@@ -264,6 +292,7 @@ int mint_trainer_pass(struct mint_trainer *t, const struct mint_datum_list *v, b
         struct mint_pack p;
         const bool *idle = v->idle ? v->idle + at : NULL;
         k = mint_pack_fit(v->d + at, idle, v->n - at, t->o.micro_tokens, false);
+        k = mint_trainer_whole(t, v->d + at, k, v->n - at);
         mint_pack_build(&p, v->d + at, idle, k, false, vocab, t->leaves);
         if (p.nleaves)
             rc = go_through(t, &p, with_backward, loss, sums, err);
@@ -286,12 +315,12 @@ static int forward_micro(struct mint_trainer *t, const struct mint_datum *const 
     if (rc == 0)
         rc = run_head(t, a, &p, false, err);
     if (rc == 0)
-        rc = download_f32(t, t->room.host_lp, t->room.head.lp, p.hn, err);
+        rc = download_f32(t, t->room.host[MINT_HOST_LP], t->room.head.lp, p.hn, err);
     for (size_t k = 0; k < n && rc == 0; k++) {
         for (size_t i = 0; i < d[k]->n; i++)
             lp[i] = NAN;
         for (int64_t i = p.hfirst[k]; i < p.hfirst[k + 1]; i++)
-            lp[position(&p, k, i)] = t->room.host_lp[i];
+            lp[position(&p, k, i)] = t->room.host[MINT_HOST_LP][i];
         lp += d[k]->n;
     }
     mint_pack_release(&p);

@@ -6,7 +6,7 @@
 #include "mem.h"
 #include "slab.h"
 
-#define HEAD_PARTS 11
+#define HEAD_PARTS 12
 
 /* A row stride for logits that does not put the rows of a tile into one cache set. */
 static int64_t logits_stride(int64_t vocab)
@@ -31,6 +31,7 @@ static void list_head(struct mint_head_room *h, const struct mint_model *m, int6
         {(void **)&h->lse, 1, MINT_SLAB_F32},
         {(void **)&h->ent, 1, MINT_SLAB_F32},
         {(void **)&h->dlp, one, MINT_SLAB_F32},
+        {(void **)&h->dent, one, MINT_SLAB_F32},
         {(void **)&h->du, one * r, MINT_SLAB_F32},
         {&h->dua, one * r, MINT_SLAB_ACT},
         {&h->h, H, MINT_SLAB_ACT},
@@ -63,14 +64,13 @@ static void free_buffers(struct mint_room *r)
         mint_work_free(r->work);
     mint_back_free(r->back);
     dev->ops->kv_free(dev, r->kv);
-    free(r->host_lp);
-    free(r->host_ent);
-    free(r->host_ref);
-    free(r->host_dlp);
+    for (int i = 0; i < MINT_HOST_N; i++) {
+        free(r->host[i]);
+        r->host[i] = NULL;
+    }
     r->work = NULL;
     r->back = NULL;
     r->kv = NULL;
-    r->host_lp = r->host_ent = r->host_ref = r->host_dlp = NULL;
     r->size = (struct mint_room_size){0};
 }
 
@@ -149,9 +149,8 @@ static int alloc_buffers(struct mint_room *r, const struct mint_room_size *s, st
     list_head(&r->head, m, r->rank, train, train && keeps_products(r->again), head);
     r->head.ldl = logits_stride(m->config.vocab);
     MINT_TRY(mint_slab_alloc(m->dev, head, HEAD_PARTS, s->head_rows, err));
-    float **host[] = {&r->host_lp, &r->host_ent, &r->host_ref, &r->host_dlp};
-    for (size_t i = 0; i < MINT_ARRAY_LEN(host); i++)
-        *host[i] = mint_xcalloc((size_t)s->head_rows, sizeof(float));
+    for (int i = 0; i < MINT_HOST_N; i++)
+        r->host[i] = mint_xcalloc((size_t)s->head_rows, sizeof(float));
     return m->dev->ops->kv_new(m->dev, &r->kv, (int32_t)kv_layers(m, r->again), (int32_t)s->pages,
                                &m->attn, err);
 }

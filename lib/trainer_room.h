@@ -14,10 +14,27 @@ struct mint_head_room {
     float *x, *dh, *dx;          /* [rows, H]: gathered residual rows and gradients */
     void *h;                     /* act [rows, H] */
     float *lp, *lse, *ent, *dlp; /* [rows] */
+    float *dent;                 /* [rows] */
     float *du;                   /* [rows, r] */
     void *dua;                   /* act [rows, r] */
     float *logits;               /* [rows, vocab], row stride ldl; NULL: not kept */
     int64_t ldl;
+};
+
+/* What the loss reads and writes, in host memory, a value a row of the head. */
+enum mint_host {
+    MINT_HOST_LP,
+    MINT_HOST_ENTROPY,
+    MINT_HOST_REF,
+    MINT_HOST_Q,
+    MINT_HOST_ADV,
+    MINT_HOST_OLD,
+    MINT_HOST_WEIGHT,
+    MINT_HOST_CLIP_LOW,
+    MINT_HOST_CLIP_HIGH,
+    MINT_HOST_DLP,
+    MINT_HOST_DENTROPY,
+    MINT_HOST_N
 };
 
 /* Rows of a micro-batch: all, those of the head, and pages of keys. */
@@ -40,7 +57,7 @@ struct mint_room {
     struct mint_kv *kv;
     float **x; /* [layers + 1] inputs of the layers, [rows, H] each */
     struct mint_head_room head;
-    float *host_lp, *host_ent, *host_ref, *host_dlp; /* [head_rows] */
+    float *host[MINT_HOST_N]; /* [head_rows] each */
 };
 
 void mint_room_init(struct mint_room *r, const struct mint_model *m,

@@ -22,9 +22,9 @@
 struct options {
     struct mint_common common;
     const char *model, *from, *to, *ref_adapter;
-    int loss, kl_estimator, schedule;
-    double clip_low, clip_high, beta, kl_coef, lr, alpha, beta1, beta2, eps, weight_decay,
-        grad_clip;
+    int loss, kl_estimator, schedule, proximal, correction;
+    double clip_low, clip_high, dual_clip, beta, kl_coef, entropy_coef, correction_high,
+        correction_low, lr, alpha, beta1, beta2, eps, weight_decay, grad_clip;
     int recompute;
     int64_t rank, seed, batch_size, epochs, substeps, warmup, total_steps, micro_tokens, memory;
     bool train_attn, train_mlp, train_unembed, forward_only, dry_run;
@@ -39,13 +39,26 @@ static const struct mint_opt option_table[] = {
     MINT_O_HEAD("Loss"),
     MINT_O_CHOICE(0, "loss", mint_loss_names, O, loss, "what is minimised, summed over positions"),
     MINT_O_FLOAT(0, "clip-low-threshold", "R", O, clip_low, 0, 1e6,
-                 "lowest ratio of ppo (default 0.8) and cispo (0)"),
+                 "lowest ratio of ppo (default 0.8), gspo (0.9997) and cispo (0)"),
     MINT_O_FLOAT(0, "clip-high-threshold", "R", O, clip_high, 0, 1e6,
-                 "highest ratio of ppo (default 1.2) and cispo (4)"),
-    MINT_O_FLOAT(0, "beta", "B", O, beta, 0, 1e6, "square term of dro"),
+                 "highest ratio of ppo (default 1.2), gspo (1.0004) and cispo (4)"),
+    MINT_O_FLOAT(0, "dual-clip", "C", O, dual_clip, 0, 1e6,
+                 "ppo and gspo: largest loss over -advantage where that is positive, 0 off"),
+    MINT_O_FLOAT(0, "beta", "B", O, beta, 0, 1e6, "square term of dro (0.05), slope of dpo (0.1)"),
     MINT_O_FLOAT(0, "kl-penalty-coef", "C", O, kl_coef, 0, 1e6, "KL term against the reference"),
     MINT_O_CHOICE(0, "kl-estimator", mint_kl_names, O, kl_estimator, "its estimator"),
-    MINT_O_STR(0, "ref-adapter", "CKPT", O, ref_adapter, "reference policy; without it the base"),
+    MINT_O_STR(0, "ref-adapter", "CKPT", O, ref_adapter,
+               "reference policy of the KL term and of dpo; without it the base"),
+    MINT_O_FLOAT(0, "entropy-coef", "C", O, entropy_coef, 0, 1e6, "bonus for the full entropy"),
+    MINT_O_CHOICE(0, "proximal", mint_proximal_names, O, proximal,
+                  "whose logprobs the ratio is against: the datums', or those of the policy as "
+                  "the run begins"),
+    MINT_O_CHOICE(0, "correction", mint_correction_names, O, correction,
+                  "weight or mask for what the sampler made of the policy"),
+    MINT_O_FLOAT(0, "correction-threshold", "R", O, correction_high, 0, 1e6,
+                 "its largest ratio: tis and seq-tis 2, icepop 5, seq-mis 1.1, geo-mis 1.001"),
+    MINT_O_FLOAT(0, "correction-floor", "R", O, correction_low, 0, 1e6,
+                 "its smallest ratio: icepop 0.5, seq-mis 0, geo-mis 0.999"),
     MINT_O_HEAD("Adapter (a fresh one)"),
     MINT_O_INT(0, "rank", "R", O, rank, 1, 4096, "rank of the LoRA matrices"),
     MINT_O_FLOAT(0, "alpha", "A", O, alpha, 1e-6, 1e6, "scale is alpha / rank"),
@@ -121,13 +134,27 @@ struct session {
  * works. */
 static int check_idle(const struct options *o, struct mint_err *err)
 {
-    bool clips = o->loss == MINT_LOSS_PPO || o->loss == MINT_LOSS_CISPO;
+    bool trust = o->loss == MINT_LOSS_PPO || o->loss == MINT_LOSS_GSPO;
+    bool clips = trust || o->loss == MINT_LOSS_CISPO, dpo = o->loss == MINT_LOSS_DPO;
+    bool ratio = o->loss != MINT_LOSS_CE && !dpo;
+    bool mask = o->correction == MINT_CORRECTION_ICEPOP ||
+                o->correction == MINT_CORRECTION_SEQ_MIS ||
+                o->correction == MINT_CORRECTION_GEO_MIS;
     const struct mint_idle rules[] = {
-        {"clip-low-threshold", "--loss ppo or cispo", !clips},
-        {"clip-high-threshold", "--loss ppo or cispo", !clips},
-        {"beta", "--loss dro", o->loss != MINT_LOSS_DRO},
+        {"clip-low-threshold", "--loss ppo, gspo or cispo", !clips},
+        {"clip-high-threshold", "--loss ppo, gspo or cispo", !clips},
+        {"dual-clip", "--loss ppo or gspo", !trust},
+        {"beta", "--loss dro or dpo", o->loss != MINT_LOSS_DRO && !dpo},
+        {"kl-penalty-coef", "a loss other than dpo", dpo},
         {"kl-estimator", "--kl-penalty-coef", o->kl_coef == 0},
-        {"ref-adapter", "--kl-penalty-coef", o->kl_coef == 0},
+        {"ref-adapter", "--kl-penalty-coef or --loss dpo", o->kl_coef == 0 && !dpo},
+        {"entropy-coef", "a loss other than dpo", dpo},
+        {"proximal", "a loss with a ratio (not dro, cross_entropy, dpo)",
+         !ratio || o->loss == MINT_LOSS_DRO},
+        {"correction", "a loss with a ratio", !ratio},
+        {"correction-threshold", "--correction", o->correction == MINT_CORRECTION_NONE},
+        {"correction-floor", "--correction icepop, seq-mis or geo-mis", !mask},
+        {"skip-bad", "a loss other than dpo, whose pairs it could part", dpo},
         {"total-steps", "--schedule linear or cosine", o->schedule == MINT_SCHEDULE_CONSTANT},
         {"memory", "--recompute auto", o->recompute != MINT_RECOMPUTE_AUTO},
         {"output", "--forward-only", !o->forward_only},
@@ -139,12 +166,60 @@ static int check_idle(const struct options *o, struct mint_err *err)
         "weight-decay", "beta2",     "grad-clip-norm", "kl-penalty-coef",
         "eps",          "seed",      "rank",           "alpha",
         "train-attn",   "train-mlp", "train-unembed",  "recompute",
-        "memory"};
+        "memory",       "dual-clip", "entropy-coef",   "proximal",
+        "correction"};
     if (mint_cli_refuse_idle(rules, MINT_ARRAY_LEN(rules), err) < 0)
         return -1;
     const char *name = mint_cli_first_given(training, MINT_ARRAY_LEN(training));
     if (name && o->forward_only)
         return mint_usage(err, "--%s is for training: --forward-only does not read it", name);
+    return 0;
+}
+
+/* Defaults that depend on other options. */
+static void set_defaults(struct options *o)
+{
+    static const double low[] = {[MINT_CORRECTION_ICEPOP] = 0.5,
+                                 [MINT_CORRECTION_SEQ_MIS] = 0.0,
+                                 [MINT_CORRECTION_GEO_MIS] = 0.999};
+    static const double high[] = {[MINT_CORRECTION_TIS] = 2.0,
+                                  [MINT_CORRECTION_ICEPOP] = 5.0,
+                                  [MINT_CORRECTION_SEQ_TIS] = 2.0,
+                                  [MINT_CORRECTION_SEQ_MIS] = 1.1,
+                                  [MINT_CORRECTION_GEO_MIS] = 1.001};
+    bool cispo = o->loss == MINT_LOSS_CISPO, gspo = o->loss == MINT_LOSS_GSPO;
+    if (!mint_cli_given("clip-low-threshold"))
+        o->clip_low = cispo ? 0.0 : gspo ? 0.9997 : 0.8;
+    if (!mint_cli_given("clip-high-threshold"))
+        o->clip_high = cispo ? 4.0 : gspo ? 1.0004 : 1.2;
+    if (!mint_cli_given("beta"))
+        o->beta = o->loss == MINT_LOSS_DPO ? 0.1 : 0.05;
+    if (!mint_cli_given("correction-floor"))
+        o->correction_low = low[o->correction];
+    if (!mint_cli_given("correction-threshold"))
+        o->correction_high = high[o->correction];
+}
+
+/* Bounds and combinations that make no sense. */
+static int check_bounds(const struct options *o, struct mint_err *err)
+{
+    const char *correction = mint_correction_names[o->correction];
+    if (o->dual_clip != 0 && o->dual_clip <= 1)
+        return mint_usage(err, "--dual-clip %g would clip on-policy steps; give more than 1 (3)",
+                          o->dual_clip);
+    if (o->correction_low > o->correction_high)
+        return mint_usage(err, "--correction-floor %g is above --correction-threshold %g",
+                          o->correction_low, o->correction_high);
+    if ((o->correction == MINT_CORRECTION_TIS || o->correction == MINT_CORRECTION_SEQ_TIS) &&
+        o->proximal == MINT_PROXIMAL_SAMPLER)
+        return mint_usage(err,
+                          "--correction %s weighs the proximal policy against the sampler: give "
+                          "--proximal parent too (with --proximal sampler the ratio itself is "
+                          "that weight, and --loss cispo truncates it)",
+                          correction);
+    if (o->loss == MINT_LOSS_DPO && o->batch_size % 2)
+        return mint_usage(err, "--batch-size %lld would part a pair of dpo; give an even number",
+                          (long long)o->batch_size);
     return 0;
 }
 
@@ -163,11 +238,9 @@ static int check_options(struct options *o, struct mint_err *err)
         return mint_usage(err, "--%s is for a fresh adapter: --from has its own", fresh);
     if (check_idle(o, err) < 0)
         return -1;
-    bool cispo = o->loss == MINT_LOSS_CISPO;
-    if (!mint_cli_given("clip-low-threshold"))
-        o->clip_low = cispo ? 0.0 : 0.8;
-    if (!mint_cli_given("clip-high-threshold"))
-        o->clip_high = cispo ? 4.0 : 1.2;
+    set_defaults(o);
+    if (check_bounds(o, err) < 0)
+        return -1;
     if (o->clip_low > o->clip_high)
         return mint_usage(err,
                           "--clip-low-threshold %g is above --clip-high-threshold %g; they "
@@ -212,8 +285,14 @@ static void fill_config(struct session *s, const struct options *o)
                           .clip_low = (float)o->clip_low,
                           .clip_high = (float)o->clip_high,
                           .beta = (float)o->beta,
+                          .dual_clip = (float)o->dual_clip,
                           .kl_coef = (float)o->kl_coef,
-                          .kl = (enum mint_kl)o->kl_estimator},
+                          .kl = (enum mint_kl)o->kl_estimator,
+                          .entropy_coef = (float)o->entropy_coef,
+                          .proximal = (enum mint_proximal)o->proximal,
+                          .correction = (enum mint_correction)o->correction,
+                          .correction_low = (float)o->correction_low,
+                          .correction_high = (float)o->correction_high},
                  .beta1 = o->beta1,
                  .beta2 = o->beta2,
                  .eps = o->eps,
@@ -351,6 +430,26 @@ static void put_policy_metrics(struct mint_metrics *m, const struct mint_policy_
     mint_metrics_int(m, "optim/log_ratio_clamped", p->clamped);
 }
 
+/* Of the options that are used. */
+static void put_option_metrics(struct mint_metrics *m, const struct mint_loss_opts *o,
+                               const struct mint_policy_sums *p)
+{
+    double n = p->ratios ? (double)p->ratios : 1, pairs = p->pairs ? (double)p->pairs : 1;
+    if (o->dual_clip != 0.0f)
+        mint_metrics_double(m, "optim/dual_clip_frac", (double)p->dual_clipped / n);
+    if (o->correction != MINT_CORRECTION_NONE) {
+        mint_metrics_double(m, "correction/weight_mean", p->omega / n);
+        mint_metrics_int(m, "correction/masked", p->masked);
+        mint_metrics_int(m, "correction/masked_datums", p->masked_datums);
+        mint_metrics_int(m, "correction/truncated", p->truncated);
+    }
+    if (o->loss == MINT_LOSS_DPO) {
+        mint_metrics_int(m, "dpo/pairs", p->pairs);
+        mint_metrics_double(m, "dpo/accuracy", (double)p->wins / pairs);
+        mint_metrics_double(m, "dpo/margin", p->margin / pairs);
+    }
+}
+
 static int put_metrics(const struct session *s, const struct mint_train_report *r, double seconds,
                        struct mint_err *err)
 {
@@ -365,6 +464,7 @@ static int put_metrics(const struct session *s, const struct mint_train_report *
     mint_metrics_int(&m, "optim/skipped", !st->stepped);
     mint_metrics_double(&m, "loss:sum", st->loss);
     put_policy_metrics(&m, &st->seen);
+    put_option_metrics(&m, &s->config.opts.loss, &st->seen);
     mint_metrics_double(&m, "optim/grad_norm", st->grad_norm);
     mint_metrics_double(&m, "optim/lr", r->lr);
     mint_metrics_double(&m, "perf/tokens_per_s", seconds > 0 ? (double)st->tokens / seconds : 0);
@@ -409,7 +509,7 @@ static int train(struct session *s, struct mint_err *err)
     mint_progress_begin(&s->progress, "training", "steps",
                         (double)mint_train_planned(&s->config, s->data.n));
     int rc =
-        mint_train_run(&s->config, s->trainer, &s->data, report_step, s, &s->last, &tokens, err);
+        mint_train_run(&s->config, s->trainer, a, &s->data, report_step, s, &s->last, &tokens, err);
     mint_progress_end(&s->progress);
     if (rc < 0)
         return -1;
@@ -474,7 +574,7 @@ static void say_foreign(const struct session *s)
 {
     const struct mint_datum *one = NULL;
     size_t n = mint_datums_foreign(&s->data, s->policy.dev, &one);
-    if (n && !s->o->forward_only && s->config.opts.loss.loss != MINT_LOSS_CE)
+    if (n && !s->o->forward_only && mint_loss_has_ratio(&s->config.opts.loss))
         mint_warn("%zu of %zu datums have logprobs computed by %s (%s), this run computes by %s "
                   "(%s): they count as those of another policy, and ratios of an unchanged one are "
                   "near 1, not 1; mint-sample --replay computes them here",
@@ -496,6 +596,8 @@ static int read_data(struct session *s, struct mint_err *err)
         return mint_fail(err, MINT_ESCHEMA, "no datums: nothing to %s (all groups flat or empty?)",
                          o->forward_only ? "compute" : "train on");
     say_foreign(s);
+    if (o->loss == MINT_LOSS_DPO && !o->forward_only)
+        return mint_datums_check_pairs(&s->data, err);
     return 0;
 }
 
@@ -607,7 +709,6 @@ int main(int argc, char **argv)
                         .kl_estimator = MINT_KL_K3,
                         .clip_low = 0.8,
                         .clip_high = 1.2,
-                        .beta = 0.05,
                         .lr = 2e-5,
                         .rank = 16,
                         .alpha = 32,

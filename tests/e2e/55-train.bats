@@ -125,6 +125,121 @@ bytes() {
     [ "$(sha256sum c-*/adapter_model.safetensors | cut -c1-64 | sort -u | wc -l)" -eq 8 ]
 }
 
+# off-policy: sampled logprobs moved up and down in turn
+off_policy() {
+    jq -c '.loss_fn_inputs.logprobs.data |= [to_entries[] | if .value == 0 then 0 else .value * (0.97 + 0.06 * (.key % 2)) end]' d.jsonl
+}
+
+@test "sequence ratios, dual clip, corrections, bonus: each trains, counts, and makes another checkpoint" {
+    off_policy >off
+    i=0
+    while read -r args; do
+        i=$((i + 1))
+        # shellcheck disable=SC2086
+        train --to "c-$i" --epochs 2 --metrics "m-$i" $args off
+    done <<'END'
+--loss ppo
+--loss ppo --proximal parent
+--loss gspo --clip-low-threshold 0.9 --clip-high-threshold 1.1
+--loss ppo --dual-clip 1.05
+--entropy-coef 0.01
+--loss ppo --proximal parent --correction tis --correction-threshold 1.05
+--loss ppo --proximal parent --correction icepop --correction-floor 0.9 --correction-threshold 1.3
+--loss ppo --proximal parent --correction seq-tis
+--loss ppo --proximal parent --correction seq-mis
+--correction icepop --correction-floor 0.9 --correction-threshold 1.3
+--correction geo-mis
+END
+    [ "$(sha256sum c-*/adapter_model.safetensors | cut -c1-64 | sort -u | wc -l)" -eq "$i" ]
+    jq -es '.[0]["optim/dual_clip_frac"] > 0' m-4
+    jq -es '.[0]["correction/truncated"] > 0 and .[0]["correction/weight_mean"] < 1.05' m-6
+    jq -es '.[0]["correction/masked"] > 0 and .[0]["correction/masked_datums"] == 0' m-7
+    jq -es '.[0]["correction/masked_datums"] > 0' m-9
+    jq -es '.[0]["correction/masked_datums"] > 0' m-11
+    jq -es '.[0] | has("correction/masked") or has("optim/dual_clip_frac") or has("dpo/pairs") | not' m-1
+    # the ratio against the parent is 1 at first, whatever the datums say
+    jq -es '.[0]["optim/ratio_max"] == 1 and .[0]["optim/ratio_min"] == 1 and .[1]["optim/ratio_max"] > 1' m-2
+}
+
+@test "on-policy none of it changes a bit at the first step" {
+    train --to want d.jsonl
+    train --to gspo --loss gspo d.jsonl
+    train --to parent --proximal parent --correction tis d.jsonl
+    train --to mask --correction seq-mis d.jsonl
+    train --to dual --loss ppo --dual-clip 3 d.jsonl
+    for c in gspo parent mask dual; do same $c/adapter_model.safetensors want/adapter_model.safetensors; done
+}
+
+@test "a bonus for entropy raises it" {
+    for c in 0 1; do train --to e$c --epochs 8 --lr 3e-3 --entropy-coef $c --metrics e$c.jsonl d.jsonl; done
+    jq -es --slurpfile o e0.jsonl '.[-1]["optim/entropy"] > $o[-1]["optim/entropy"] and .[-1]["optim/entropy"] > .[0]["optim/entropy"]' e1.jsonl
+}
+
+@test "clip tensors of a datum are those of the options, position by position" {
+    off_policy >off
+    jq -c '.loss_fn_inputs |= (.advantages.data as $a | .clip_low_threshold = ($a | map(0.97)) | .clip_high_threshold = ($a | map(1.01)))' off >tensors
+    jq -c '.loss_fn_inputs.clip_high_threshold |= (to_entries | map(if .key % 4 == 1 then 9 else .value end))' tensors >half
+    for l in ppo gspo cispo; do
+        train --to $l --loss $l --clip-low-threshold 0.97 --clip-high-threshold 1.01 off
+        train --to $l-t --loss $l tensors
+        train --to $l-h --loss $l half
+        same $l/adapter_model.safetensors $l-t/adapter_model.safetensors
+        run ! cmp -s $l-h/adapter_model.safetensors $l-t/adapter_model.safetensors
+    done
+    jq -c '.loss_fn_inputs.clip_low_threshold |= .[1:]' tensors >short
+    run_tool train --to c --loss ppo short
+    expect_error 1 "short:1: loss_fn_inputs.clip_low_threshold"
+}
+
+# Pairs: the text "good", and another one that is rejected.
+make_pairs() {
+    for w in good bad; do
+        for i in 1 2 3 4; do printf '{"prompt":"Q%d:","sol":"%s %d"}\n' $i $w $i; done |
+            mint-sample --model model --given sol --no-logprobs | mint-advantage --sft -q --plain >$w
+    done
+    paste -d '\n' good bad
+}
+
+@test "dpo: pairs are learnt, and stay together whatever the micro-batches" {
+    make_pairs >pairs
+    dpo() { train --loss dpo "$@"; }
+    dpo --to want --lr 3e-3 --epochs 12 --batch-size 4 --metrics m.jsonl pairs
+    jq -es '.[0]["dpo/pairs"] == 2 and .[0]["dpo/margin"] == 0 and (.[0]["loss:sum"] / 2 - 0.693147 | fabs) < 1e-4
+        and .[-1]["dpo/accuracy"] == 1 and .[-1]["dpo/margin"] > 1 and .[-1]["loss:sum"] < .[0]["loss:sum"] / 2' m.jsonl
+    for o in "--micro-tokens 1" "-T 1 --recompute all" "--micro-tokens 30"; do
+        # shellcheck disable=SC2086
+        dpo --to c --lr 3e-3 --epochs 12 --batch-size 4 $o pairs
+        same c/adapter_model.safetensors want/adapter_model.safetensors
+        rm -r c
+    done
+    # the reference: an adapter, or the datums' own
+    mint-train --model model --from want --loss dpo --to self --ref-adapter want --metrics s.jsonl pairs
+    jq -e '.["dpo/margin"] == 0' s.jsonl
+    jq -c '.loss_fn_inputs |= (.ref_logprobs = (.weights.data | map(-3)))' pairs >ref
+    dpo --to given --metrics g.jsonl ref
+    jq -e '.["dpo/margin"] != 0' g.jsonl
+    dpo --to steps --substeps 3 --batch-size 6 --metrics st.jsonl pairs
+    [ "$(jq -s length st.jsonl)" -eq 4 ]
+}
+
+@test "dpo: what is no pair is said" {
+    make_pairs >pairs
+    head -n 3 pairs >odd
+    run_tool train --loss dpo --to c odd
+    expect_error 1 "odd:3: the last datum has no partner"
+    jq -c '.meta.pair = "rejected"' pairs >named
+    run_tool train --loss dpo --to c named
+    expect_error 1 'named:1: meta.pair is "rejected"'
+    jq -c '.loss_fn_inputs.weights.data |= map(0)' pairs >zero
+    run_tool train --loss dpo --to c zero
+    expect_error 1 "zero:1: loss_fn_inputs.weights are all 0"
+    awk '{ print > (NR % 2 ? "good2" : "bad2") }' pairs
+    paste -d '\n' <(jq -c '.meta.pair = "chosen"' good2) <(jq -c '.meta.pair = "rejected"' bad2) >said
+    train --loss dpo --to c said
+    train --loss dpo --to c2 pairs
+    same c/adapter_model.safetensors c2/adapter_model.safetensors
+}
+
 @test "the KL reference: the base, another adapter, or the datum's own" {
     o=(--from ckpt --lr 1e-3 --kl-penalty-coef 0.3)
     mint-train --model model "${o[@]}" --to base d.jsonl
@@ -226,6 +341,14 @@ bytes() {
     expect 1
     has "$stderr" "not finite"
     [ ! -e c ]
+    # the datum that made it is named, and what was there stays
+    jq -c 'if input_line_number == 5 then .loss_fn_inputs.advantages.data |= map(. * 1e38) else . end' d.jsonl >one
+    bad=$(jq -c 'select(any(.loss_fn_inputs.advantages.data[]; fabs > 1e30))' one | wc -l)
+    [ "$bad" -eq 1 ] || fail "the data have changed"
+    before=$(bytes ckpt)
+    run_tool mint-train --model model --from ckpt --lr 1e-3 --to c --micro-tokens 100000 one
+    expect_error 1 "one:5"
+    [ ! -e c ] && [ "$(bytes ckpt)" = "$before" ]
 }
 
 @test "options that contradict each other" {
@@ -347,6 +470,23 @@ bytes() {
 --forward-only --lr 3|--lr
 --forward-only --epochs 9|--epochs
 --to c --schedule linear|--total-steps
+--to c --dual-clip 3|--dual-clip
+--to c --loss ppo --dual-clip 0.5|--dual-clip
+--to c --loss cross_entropy --correction icepop|--correction
+--to c --loss cross_entropy --proximal parent|--proximal
+--to c --loss dro --proximal parent|--proximal
+--to c --correction tis|--proximal parent
+--to c --correction seq-tis|--proximal parent
+--to c --correction-threshold 2|--correction
+--to c --correction seq-tis --proximal parent --correction-floor 1|--correction-floor
+--to c --correction icepop --correction-floor 9|--correction-floor
+--to c --loss dpo --batch-size 3|--batch-size
+--to c --loss dpo --skip-bad|--skip-bad
+--to c --loss dpo --kl-penalty-coef 1|--kl-penalty-coef
+--to c --loss dpo --entropy-coef 1|--entropy-coef
+--to c --loss dpo --correction seq-mis|--correction
+--to c --loss gspo --beta 1|--beta
+--forward-only --entropy-coef 1|--entropy-coef
 --to c --schedule linear --epochs 3 --warmup 3|--warmup
 --to c --schedule linear --epochs 3 --total-steps 2|--total-steps
 END
