@@ -43,6 +43,7 @@ struct calls {
 };
 
 #define CANDIDATES  8
+#define ALIGNED     16          /* bytes, at least: of operands and rows */
 #define LEAST_ROWS  64          /* fewer are for our own thin tiles, which stream the weights */
 #define LEAST_WIDTH 64          /* of N and K */
 #define CHECK_ROWS  2048        /* most rows of a check, */
@@ -192,8 +193,8 @@ static bool serves(const struct mint_k_product *p)
     int64_t even = p->lda | p->ldb | p->N | p->K | (p->a_krows ? p->M : 0);
     uintptr_t at = (uintptr_t)p->a | (uintptr_t)p->b | (uintptr_t)p->c;
     return p->M >= LEAST_ROWS && p->N >= LEAST_WIDTH && p->K >= LEAST_WIDTH && even % 8 == 0 &&
-           p->ldc % 4 == 0 && at % 16 == 0 && p->scale == 1 && !p->bias && p->store != MINT_K_ACT &&
-           p->tile == MINT_K_ANY;
+           p->ldc % 4 == 0 && at % ALIGNED == 0 && p->scale == 1 && !p->bias &&
+           p->store != MINT_K_ACT && p->tile == MINT_K_ANY;
 }
 
 /* 64, 96, 128, 192, 256, ...: numbers of rows that share an algorithm. */
@@ -214,7 +215,25 @@ static uint32_t config(const struct cuda_library *l, const cublasLtMatmulAlgo_t 
     return v;
 }
 
-/* What the heuristic offers without a workspace, less what splits the inner dimension. */
+/* No workspace, no reduction behind the product, and pointers that are aligned as ours are. */
+static bool wish_for(const struct calls *f, cublasLtMatmulPreferenceOpaque_t *wish)
+{
+    static const cublasLtMatmulPreferenceAttributes_t operands[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    size_t workspace = 0;
+    uint32_t none = CUBLASLT_REDUCTION_SCHEME_NONE, aligned = ALIGNED;
+    int bad = f->cublasLtMatmulPreferenceInit_internal_(wish, sizeof *wish);
+    bad |= f->cublasLtMatmulPreferenceSetAttribute_(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                    &workspace, sizeof workspace);
+    bad |= f->cublasLtMatmulPreferenceSetAttribute_(
+        wish, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &none, sizeof none);
+    for (cublasLtMatmulPreferenceAttributes_t o : operands)
+        bad |= f->cublasLtMatmulPreferenceSetAttribute_(wish, o, &aligned, sizeof aligned);
+    return !bad;
+}
+
+/* What the heuristic offers, less what splits the inner dimension. */
 static void find_candidates(const struct cuda_library *l, struct choice *c,
                             const struct mint_k_product *p)
 {
@@ -222,22 +241,15 @@ static void find_candidates(const struct cuda_library *l, struct choice *c,
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];
     cublasLtMatmulPreferenceOpaque_t wish;
     struct call x;
-    size_t workspace = 0;
-    uint32_t none = CUBLASLT_REDUCTION_SCHEME_NONE;
     int n = 0;
-    if (!describe(l, &x, p, c->rows) ||
-        f->cublasLtMatmulPreferenceInit_internal_(&wish, sizeof wish) ||
-        f->cublasLtMatmulPreferenceSetAttribute_(&wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                 &workspace, sizeof workspace) ||
-        f->cublasLtMatmulPreferenceSetAttribute_(&wish, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                                                 &none, sizeof none) ||
+    if (!describe(l, &x, p, c->rows) || !wish_for(f, &wish) ||
         f->cublasLtMatmulAlgoGetHeuristic_(l->lt, &x.desc, &x.b, &x.a, &x.c, &x.c, &wish,
                                            CANDIDATES, found, &n))
         return;
     for (int i = 0; i < n; i++)
         if (found[i].state == CUBLAS_STATUS_SUCCESS &&
             config(l, &found[i].algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) <= 1 &&
-            config(l, &found[i].algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) == none)
+            config(l, &found[i].algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) == 0)
             c->algo[c->n++] = found[i].algo;
 }
 

@@ -4,19 +4,19 @@
 #
 #   gpu.sh [BUILD] [OUT]     OUT (BUILD/gpu): where tables and gpu.json go
 #
-# 1. the cases of the kernels on the device; their bits beside those of the emulator
-# 2. the same under compute-sanitizer, where it is installed
-# 3. the tools on a tiny model, end to end
+# 1. the cases of the kernels on the device, also under compute-sanitizer, where it is installed
+# 2. the tools on a tiny model, end to end
+# 3. the bits of the cases beside those of the emulator
 # 4. bandwidth and matrix rate of this device; products by cuBLASLt and by our kernel, bit for bit
 # 5. decoding and a LoRA step in the shapes of Qwen3-0.6B and (12 of its layers) 8B, beside those limits
-# Each part has its time, and goes on if another fails. Ends with "N passed, N failed, N skipped".
+# GPU_TRY=1: small shapes, to try this script itself. Each part has its time, and goes on if another fails. Ends with "N passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:-build/release}") out=${2:-$build/gpu}
 mkdir -p "$out" && out=$(realpath "$out") || exit 1
-export PATH=$build/bin:$PATH LC_ALL=C
-unset MINT_BACKEND_DIR MINT_DEVICE MINT_CUBLAS
-passed=0 failed=0 skipped=0 begin=$SECONDS
+export PATH=$build/bin:$PATH LC_ALL=C MINT_BACKEND_DIR=$build/lib/mint
+unset MINT_DEVICE MINT_CUBLAS
+try=${GPU_TRY:-} passed=0 failed=0 skipped=0 begin=$SECONDS
 : >"$out/gpu.json"
 
 title() { printf '\n== %s (%d s)\n' "$*" $((SECONDS - begin)); }
@@ -33,7 +33,7 @@ json() { jq -c . >>"$out/gpu.json"; }
 calc() { awk "BEGIN { printf \"%.6g\", $1 }"; }
 
 title "the device"
-nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,power.limit --format=csv,noheader 2>&1 | tee "$out/device"
+nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,power.limit --format=csv,noheader 2>/dev/null | tee "$out/device"
 if ! "$build/tests/kernels/rates" cuda quick >"$out/quick" 2>"$out/quick.err"; then
     cat "$out/quick.err"
     result 1 "the device opens"
@@ -43,16 +43,14 @@ fi
 jq -c 'select(.name == "device")' "$out/quick" | tee -a "$out/gpu.json"
 result 0 "the device opens"
 
-title "kernels on the device, and their bits beside the emulator's"
-timeout 90 "$build/tests/kernels/gpu" all >"$out/native" 2>"$out/native.err"
+# The emulator's turn, which takes a core meanwhile.
+timeout 240 "$build/tests/kernels/plain" ${try:+quick} SCHED=1 >"$out/emulated" 2>/dev/null &
+emulator=$!
+
+title "kernels on the device"
+timeout 90 "$build/tests/kernels/gpu" ${try:+quick} >"$out/native" 2>"$out/native.err"
 result $? "cases: $(grep -c '^ok' "$out/native") pass, $(grep -c '^not ok' "$out/native") do not"
 grep -A5 '^not ok' "$out/native" | head -40
-timeout 90 "$build/tests/kernels/plain" all SCHED=1 >"$out/emulated" 2>/dev/null
-join <(sed -n 's/^# bits //p' "$out/native" | sort) <(sed -n 's/^# bits //p' "$out/emulated" | sort) |
-    awk '$2 != $3 { print $1 } $2 == $3 { same++ } END { print same + 0 >"/dev/stderr" }' >"$out/other" 2>"$out/same"
-echo "$(cat "$out/same") cases have the emulator's bits; not these: $(tr '\n' ' ' <"$out/other")"
-! [ -s "$out/other" ]
-result $? "the emulator foretells the bits"
 
 title "compute-sanitizer"
 for tool in memcheck racecheck initcheck; do
@@ -78,8 +76,16 @@ else
     result skip "no bats"
 fi
 
+title "the bits of the kernels beside the emulator's"
+wait "$emulator"
+join <(sed -n 's/^# bits //p' "$out/native" | sort) <(sed -n 's/^# bits //p' "$out/emulated" | sort) |
+    awk '$2 != $3 { print $1 } $2 == $3 { same++ } END { print same + 0 >"/dev/stderr" }' >"$out/other" 2>"$out/same"
+echo "$(cat "$out/same") cases have the emulator's bits; not these: $(tr '\n' ' ' <"$out/other")"
+! [ -s "$out/other" ]
+result $? "the emulator foretells the bits"
+
 title "rates: products by cuBLASLt (us) and by our kernel alone (ours_us)"
-timeout 60 "$build/tests/kernels/rates" cuda >"$out/rates" 2>"$out/rates.err"
+timeout 60 "$build/tests/kernels/rates" cuda ${try:+quick} >"$out/rates" 2>"$out/rates.err"
 result $? "rates"
 json <"$out/rates"
 jq -r 'select(.name == "product") | [.what, .N, .K, .rows, .ours_us, .us, .TFLOP_s, .GB_s, .same_bits] | @tsv' "$out/rates" |
@@ -87,7 +93,7 @@ jq -r 'select(.name == "product") | [.what, .N, .K, .rows, .ours_us, .us, .TFLOP
 ! jq -e 'select(.name == "product" and .same_bits == false)' "$out/rates" >/dev/null
 result $? "every product has the bits of ours"
 bandwidth=$(jq -r 'select(.name == "copy") | .GB_s' "$out/rates")
-peak=$(jq -r 'select(.what == "peak") | .TFLOP_s' "$out/rates")
+peak=$(jq -s 'map(.TFLOP_s // 0) | max' "$out/rates")
 
 # shape PRESET LAYERS: weights of a layer, embedding and head, bytes of keys and values a position
 shape() {
@@ -108,7 +114,7 @@ prompts() { # COUNT TOKENS
         printf "{\"id\":\"p%d\",\"prompt\":\"%s\"}\n", i, s } }'
 }
 decode() { # MODEL LAYERS BATCH
-    local n=128 prompt=384 rate bytes limit
+    local n=$((try ? 4 : 128)) prompt=$((try ? 20 : 384)) rate bytes limit
     prompts "$3" $prompt >"$work/p.jsonl"
     timeout "$(left 10)" mint-sample --device cuda -m "$work/$1" -n 1 --batch "$3" --max-tokens $n --ignore-eos -f -o "$work/r.zst" \
         --metrics "$work/m.jsonl" "$work/p.jsonl" 2>>"$out/tools.err" || { result 1 "decode $1 batch $3"; return; }
@@ -118,32 +124,34 @@ decode() { # MODEL LAYERS BATCH
     put "decode $1, batch $3, context $((prompt + n / 2))" "$rate" "$limit"
 }
 train() { # MODEL LAYERS: a step of 8,192 positions, 16 datums of 512
-    local rate flops limit
-    prompts 16 256 >"$work/p.jsonl"
-    mint-sample --device cuda -m "$work/$1" -n 1 --max-tokens 256 --ignore-eos --plain "$work/p.jsonl" 2>>"$out/tools.err" |
+    local half=$((try ? 8 : 256)) rate flops limit
+    prompts 16 $half >"$work/p.jsonl"
+    mint-sample --device cuda -m "$work/$1" -n 1 --max-tokens $half --ignore-eos --plain "$work/p.jsonl" 2>>"$out/tools.err" |
         mint-advantage -q --sft --plain -f -o "$work/d.jsonl" 2>>"$out/tools.err"
     rm -rf "$work/ck"
     timeout "$(left 5)" mint-train --device cuda -m "$work/$1" --to "$work/ck" --loss cross_entropy --rank 32 --micro-tokens 8192 --epochs 3 \
         --metrics "$work/t.jsonl" "$work/d.jsonl" 2>>"$out/tools.err" || { result 1 "train $1"; return; }
     # positions that go through, not only those with a weight
-    rate=$(tail -n 1 "$work/t.jsonl" | jq '8176 / ."time/total"')
-    flops=$(calc "4 * ($2 * $layer + $head) + 2 * $2 * $layer + 6 * 2 * $2 * $heads * $D * 256")
+    rate=$(tail -n 1 "$work/t.jsonl" | jq "16 * (2 * $half - 1) / .\"time/total\"")
+    flops=$(calc "4 * ($2 * $layer + $head) + 2 * $2 * $layer + 6 * 2 * $2 * $heads * $D * $half")
     limit=$(calc "1e12 * $peak / $flops")
-    put "LoRA step $1, 8,192 positions" "$rate" "$limit"
+    put "LoRA step $1, $((32 * half)) positions" "$rate" "$limit"
 }
 
 title "tokens a second, beside the limit of $bandwidth GB/s and $peak TFLOP/s"
 work=$(mktemp -d "${TMPDIR:-/tmp}/mint-gpu.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 printf '%-44s %10s %10s %7s\n' what tok/s limit share
-for m in "qwen3-0.6b 28" "qwen3-8b 12"; do
+models=("qwen3-0.6b 28" "qwen3-8b 12") batches="1 64 256"
+[ -z "$try" ] || models=("tiny 2") batches="1 3"
+for m in "${models[@]}"; do
     read -r name layers <<<"$m"
     if ! timeout "$(left 40)" mint-init -q --to "$work/$name" --preset "$name" --layers "$layers" 2>>"$out/tools.err"; then
         result skip "$name: no time to make it"
         continue
     fi
     shape "$name" "$layers"
-    for b in 1 64 256; do decode "$name" "$layers" "$b"; done
+    for b in $batches; do decode "$name" "$layers" "$b"; done
     train "$name" "$layers"
     rm -rf "${work:?}/$name"
 done
