@@ -60,8 +60,8 @@ $(B)/tests/kernels/mint-cuda.so: $(KERNELS:%.cu=$(B)/obj/emu-plain/%.o) $(PLUGIN
 	$(call say,LINK)
 	$(Q)$(CXX) -shared -Wl,-z,defs $^ -o $@
 
-# What make test runs of this: not in the sanitizers' flavour, where the emulator has builds of its own.
-EMU_TESTS := $(if $(filter 1,$(X86)),$(if $(SAN),,$(B)/tests/kernels/plain $(B)/tests/kernels/mint-cuda.so))
+# What make test runs of this, where there is a C++ compiler; the sanitizers' flavour does without, the emulator has its own.
+EMU_TESTS := $(if $(filter 1,$(X86)),$(if $(SAN)$(if $(shell command -v $(CXX)),,none),,$(B)/tests/kernels/plain $(B)/tests/kernels/mint-cuda.so))
 
 # ---- for devices -----------------------------------------------------------------------------------------------------
 

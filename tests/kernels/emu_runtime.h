@@ -87,16 +87,6 @@ static inline cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
     *left = *total - emu::memory_used;
     return cudaSuccess;
 }
-template <class T> static inline cudaError_t cudaMallocHost(T **p, size_t n)
-{
-    *p = (T *)malloc(n);
-    return *p ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-static inline cudaError_t cudaFreeHost(void *p)
-{
-    free(p);
-    return cudaSuccess;
-}
 static inline cudaError_t cudaMemcpy(void *d, const void *s, size_t n, cudaMemcpyKind)
 {
     memcpy(d, s, n);

@@ -10,6 +10,12 @@
 #ifndef EMU_TENSOR_H
 #define EMU_TENSOR_H
 
+#ifdef __clang__
+#define EMU_FAST
+#else
+#define EMU_FAST __attribute__((optimize("O3")))
+#endif
+
 namespace emu
 {
 
@@ -52,8 +58,7 @@ EMU_RAW static inline float cut(int64_t sum, int hi)
     return __uint_as_float(r | (sum < 0 ? 0x80000000u : 0));
 }
 
-__attribute__((optimize("O3"))) EMU_RAW static inline float dot16(float c, const Row16 *a,
-                                                                  const Row16 *b)
+EMU_FAST EMU_RAW static inline float dot16(float c, const Row16 *a, const Row16 *b)
 {
     unsigned uc = __float_as_uint(c);
     int ec = uc >> 23 & 255, mc = (int)(uc & 0x7fffff) | (ec ? 0x800000 : 0);
