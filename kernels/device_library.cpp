@@ -341,7 +341,8 @@ static int try_next(struct cuda_dev *d, struct choice *c, const struct mint_k_pr
 {
     struct check k;
     int64_t differ = 0, full = 0;
-    MINT_TRY(check_begin(&k, d, p, err));
+    if (check_begin(&k, d, p, err) != 0)
+        return 0; /* no memory for it now: ours */
     int rc = check_fill(&k, d, p->ldc, err);
     mint_k_product(p, false, d->stream);
     if (rc == 0)
