@@ -198,7 +198,7 @@ $(B)/share/fish/vendor_completions.d/%.fish: $(B)/bin/%
 # ---- packages --------------------------------------------------------------------------------------------------------
 
 DEPS_BUILD := gcc libc6-dev libzstd-dev libpcre2-dev libutf8proc-dev libjsmn-dev libgmp-dev libmpfr-dev libseccomp-dev libcurl4-openssl-dev bubblewrap zstd jq
-DEPS_TEST := libcmocka-dev g++ python3 openssl bats shellcheck mandoc gnuplot-nox
+DEPS_TEST := libcmocka-dev g++ python3 openssl bats shellcheck mandoc gnuplot-nox libopenmpi-dev openmpi-bin
 .PHONY: deps deps-build
 deps: ## install the Debian packages that building and testing need (apt-get, by sudo unless root)
 	@.ci/deps $(DEPS_BUILD) $(DEPS_TEST)

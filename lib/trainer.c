@@ -27,6 +27,7 @@ int mint_trainer_new(struct mint_trainer **out, struct mint_model *m, struct min
 {
     struct mint_trainer *t = mint_xcalloc(1, sizeof *t);
     *t = (struct mint_trainer){.model = m, .adapter = adapter, .ref = ref, .o = *o};
+    t->ranks = o->ranks && o->ranks->size > 1 ? o->ranks : NULL;
     t->dev = m->dev;
     t->ops = m->dev->ops;
     int64_t rank = adapter ? adapter->config.rank : 0;
@@ -167,6 +168,8 @@ static void forget_gradients(struct mint_trainer *t)
 static int sum_gradients(struct mint_trainer *t, float **sum, double *norm, struct mint_err *err)
 {
     double square = 0.0;
+    if (t->ranks)
+        MINT_TRY(mint_trainer_join(t, err));
     for (size_t i = 0; i < t->adapter->nparams; i++) {
         const struct mint_param *p = &t->adapter->param[i];
         int64_t n = p->rows * p->cols;
@@ -255,33 +258,55 @@ static void sort_out(const struct mint_trainer *t, const struct mint_datum *cons
 static int watch(struct mint_trainer *t, const struct mint_datum_list *v, struct mint_step_stats *s,
                  struct mint_err *err)
 {
-    struct mint_policy_sums sums = {0};
+    struct mint_datum_sums *each = mint_xcalloc(v->n, sizeof *each);
     struct mint_datum_list idle = {mint_xcalloc(v->n, sizeof *v->d), NULL, 0};
-    double nothing = 0.0;
     for (size_t k = 0; k < v->n; k++)
         if (v->idle[k])
             idle.d[idle.n++] = v->d[k];
-    int rc = mint_trainer_pass(t, &idle, false, &nothing, &sums, err);
-    mint_policy_sums_add(&s->seen, &sums);
+    int rc = mint_trainer_pass(t, &idle, false, each, err);
+    for (size_t k = 0; k < idle.n; k++)
+        mint_policy_sums_add(&s->seen, &each[k].sums);
     free(idle.d);
+    free(each);
+    return rc;
+}
+
+/* This process's families, and what all of them saw. */
+static int share_pass(struct mint_trainer *t, const struct mint_datum_list *v,
+                      struct mint_datum_sums *each, struct mint_err *err)
+{
+    struct mint_share *shares = mint_xcalloc((size_t)t->ranks->size, sizeof *shares);
+    mint_trainer_shares(t, v, shares);
+    const struct mint_share *own = &shares[t->ranks->rank];
+    struct mint_datum_list mine = {v->d + own->from, v->idle + own->from, own->to - own->from};
+    t->leaves = own->number;
+    mint_gradtree_begin(t->tree, own->number);
+    int rc = mint_trainer_pass(t, &mine, true, each + own->from, err);
+    if (rc == 0)
+        rc = mint_trainer_gather(t, shares, each, err);
+    free(shares);
     return rc;
 }
 
 int mint_trainer_gradients(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
                            struct mint_step_stats *s, struct mint_err *err)
 {
-    struct mint_policy_sums sums = {0};
     struct mint_datum_list v = {mint_xcalloc(n, sizeof *v.d), mint_xcalloc(n, sizeof *v.idle), 0};
+    struct mint_datum_sums *each = mint_xcalloc(n, sizeof *each);
     sort_out(t, d, n, &v, s);
-    int rc = mint_trainer_pass(t, &v, true, &s->loss, &sums, err);
-    mint_policy_sums_add(&s->trained, &sums);
-    mint_policy_sums_add(&s->seen, &sums);
+    int rc = t->ranks ? share_pass(t, &v, each, err) : mint_trainer_pass(t, &v, true, each, err);
+    for (size_t k = 0; k < v.n; k++) {
+        s->loss += each[k].loss;
+        mint_policy_sums_add(&s->trained, &each[k].sums);
+        mint_policy_sums_add(&s->seen, &each[k].sums);
+    }
     if (rc == 0 && t->o.watch_idle)
         rc = watch(t, &v, s, err);
     if (rc < 0)
         forget_gradients(t);
     free(v.d);
     free(v.idle);
+    free(each);
     return rc;
 }
 

@@ -20,6 +20,7 @@
 #include "lora.h"
 #include "loss.h"
 #include "model.h"
+#include "ranks.h"
 #include "record.h"
 
 struct mint_train_opts {
@@ -31,6 +32,9 @@ struct mint_train_opts {
     size_t memory; /* bytes of activations for AUTO to stay below; 0: half of what the device has */
     bool watch_idle; /* idle datums go forward all the same, for the statistics */
     bool train_idle; /* and backward, which changes no bit (for tests) */
+    /* The processes that share each step, of which every one makes the same calls and gets the same
+     * result; NULL: this one alone. Outlives the trainer. */
+    const struct mint_ranks *ranks;
 };
 
 /* What a step saw. */
@@ -75,8 +79,8 @@ int mint_trainer_check(const struct mint_train_opts *o, const struct mint_datum 
 int mint_trainer_step(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
                       double lr, struct mint_step_stats *s, struct mint_err *err);
 /* The two halves of a step: gradients of the datums, a leaf a family, in their order (several calls
- * go on from one another; they add to *s, which was zeroed before the first); then the update from
- * these leaves. */
+ * go on from one another, but not with ranks; they add to *s, which was zeroed before the first);
+ * then the update from these leaves. */
 int mint_trainer_gradients(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
                            struct mint_step_stats *s, struct mint_err *err);
 int mint_trainer_update(struct mint_trainer *t, double lr, struct mint_step_stats *s,

@@ -21,6 +21,7 @@ struct mint_trainer {
     int64_t leaves; /* families so far in the step */
     float **m, **v; /* a parameter each */
     int64_t step;
+    const struct mint_ranks *ranks; /* NULL: one process */
 };
 
 /* Datums that go through together: d[0..n), of which idle may be left out. */
@@ -33,9 +34,30 @@ struct mint_datum_list {
 /* k of d[0..n), whole families, and those that follow if a pair would be cut. */
 size_t mint_trainer_whole(const struct mint_trainer *t, const struct mint_datum *const *d, size_t k,
                           size_t n);
+/* What was seen of a datum; of a pair it stands at the first. */
+struct mint_datum_sums {
+    double loss;
+    struct mint_policy_sums sums;
+};
 /* Forward of the datums that are not idle; with backward, their families go into the tree. Adds to
- * *loss and *sums. */
+ * each[0..n). */
 int mint_trainer_pass(struct mint_trainer *t, const struct mint_datum_list *v, bool backward,
-                      double *loss, struct mint_policy_sums *sums, struct mint_err *err);
+                      struct mint_datum_sums *each, struct mint_err *err);
+
+/* --- trainer_ranks.c: for several processes; every one of them calls these. */
+
+/* Datums from .. to-1, whose first family has this number. */
+struct mint_share {
+    size_t from, to;
+    int64_t number;
+};
+/* share[r] of each rank r: contiguous, about equal in rows, the same on all. */
+void mint_trainer_shares(const struct mint_trainer *t, const struct mint_datum_list *v,
+                         struct mint_share *share);
+/* Everybody's part of each goes to all. */
+int mint_trainer_gather(const struct mint_trainer *t, const struct mint_share *share,
+                        struct mint_datum_sums *each, struct mint_err *err);
+/* Everybody's leaves become one leaf, the sum of all, on all. */
+int mint_trainer_join(struct mint_trainer *t, struct mint_err *err);
 
 #endif

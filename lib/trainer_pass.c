@@ -142,32 +142,32 @@ static struct mint_loss_rows rows_of(struct mint_trainer *t, const struct mint_p
 }
 
 /* Loss and slopes of datum k, or of the pair that begins there. */
-static int one_loss(struct mint_trainer *t, const struct mint_pack *p, size_t k, double *loss,
-                    struct mint_policy_sums *s, struct mint_err *err)
+static int one_loss(struct mint_trainer *t, const struct mint_pack *p, size_t k,
+                    struct mint_datum_sums *each, struct mint_err *err)
 {
     float *dlp = t->room.host[MINT_HOST_DLP];
     MINT_TRY(check_logprobs(t, p, k, err));
     struct mint_loss_rows rows = rows_of(t, p, k);
     if (t->o.loss.loss != MINT_LOSS_DPO) {
         mint_loss_datum(&t->o.loss, &rows, dlp + p->hfirst[k],
-                        t->room.host[MINT_HOST_DENTROPY] + p->hfirst[k], loss, s);
+                        t->room.host[MINT_HOST_DENTROPY] + p->hfirst[k], &each->loss, &each->sums);
         return 0;
     }
     MINT_TRY(check_logprobs(t, p, k + 1, err));
     struct mint_loss_rows pair[2] = {rows, rows_of(t, p, k + 1)};
-    mint_loss_pair(&t->o.loss, pair, (float *[]){dlp + p->hfirst[k], dlp + p->hfirst[k + 1]}, loss,
-                   s);
+    mint_loss_pair(&t->o.loss, pair, (float *[]){dlp + p->hfirst[k], dlp + p->hfirst[k + 1]},
+                   &each->loss, &each->sums);
     return 0;
 }
 
-static int losses(struct mint_trainer *t, const struct mint_pack *p, double *loss,
-                  struct mint_policy_sums *s, struct mint_err *err)
+static int losses(struct mint_trainer *t, const struct mint_pack *p, struct mint_datum_sums *each,
+                  struct mint_err *err)
 {
     for (size_t k = 0; k < p->n; k += mint_loss_unit(&t->o.loss)) {
         if (p->idle && p->idle[k])
             idle_loss(t, p, k);
         else
-            MINT_TRY(one_loss(t, p, k, loss, s, err));
+            MINT_TRY(one_loss(t, p, k, &each[k], err));
     }
     return 0;
 }
@@ -259,7 +259,7 @@ static int backward(struct mint_trainer *t, const struct mint_pack *p, const str
 }
 
 static int go_through(struct mint_trainer *t, const struct mint_pack *p, bool with_backward,
-                      double *loss, struct mint_policy_sums *sums, struct mint_err *err)
+                      struct mint_datum_sums *each, struct mint_err *err)
 {
     struct mint_room *r = &t->room;
     struct mint_batch b = batch_of(p);
@@ -270,7 +270,7 @@ static int go_through(struct mint_trainer *t, const struct mint_pack *p, bool wi
     MINT_TRY(run_head(t, t->adapter, p, true, err));
     MINT_TRY(download_f32(t, r->host[MINT_HOST_LP], r->head.lp, p->hn, err));
     MINT_TRY(download_f32(t, r->host[MINT_HOST_ENTROPY], r->head.ent, p->hn, err));
-    MINT_TRY(losses(t, p, loss, sums, err));
+    MINT_TRY(losses(t, p, each, err));
     return with_backward ? backward(t, p, &b, err) : 0;
 }
 
@@ -284,7 +284,7 @@ size_t mint_trainer_whole(const struct mint_trainer *t, const struct mint_datum 
 }
 
 int mint_trainer_pass(struct mint_trainer *t, const struct mint_datum_list *v, bool with_backward,
-                      double *loss, struct mint_policy_sums *sums, struct mint_err *err)
+                      struct mint_datum_sums *each, struct mint_err *err)
 {
     int32_t vocab = t->model->config.vocab;
     int rc = 0;
@@ -295,7 +295,7 @@ int mint_trainer_pass(struct mint_trainer *t, const struct mint_datum_list *v, b
         k = mint_trainer_whole(t, v->d + at, k, v->n - at);
         mint_pack_build(&p, v->d + at, idle, k, false, vocab, t->leaves);
         if (p.nleaves)
-            rc = go_through(t, &p, with_backward, loss, sums, err);
+            rc = go_through(t, &p, with_backward, each + at, err);
         if (with_backward)
             t->leaves += p.families;
         mint_pack_release(&p);

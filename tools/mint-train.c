@@ -112,6 +112,7 @@ static const struct mint_tool tool = {
 };
 
 struct session {
+    struct mint_ranks ranks;
     struct mint_policy policy;
     struct mint_checkpoint ref_checkpoint;
     bool has_ref;
@@ -129,6 +130,11 @@ struct session {
     int64_t idle, counted; /* datums of all steps so far: without a slope; with a weight */
     struct mint_step_stats last;
 };
+
+static bool is_first(const struct session *s)
+{
+    return s->ranks.rank == 0;
+}
 
 /* An option that the chosen mode does not read is a mistake of the user, who believes that it
  * works. */
@@ -301,7 +307,8 @@ static void fill_config(struct session *s, const struct options *o)
                  .micro_tokens = o->micro_tokens,
                  .recompute = (enum mint_recompute)o->recompute,
                  .memory = (size_t)o->memory,
-                 .watch_idle = o->common.metrics != NULL},
+                 .watch_idle = o->common.metrics != NULL,
+                 .ranks = &s->ranks},
         .adapter = {.rank = (int32_t)o->rank,
                     .alpha = o->alpha,
                     .attn = o->train_attn,
@@ -516,6 +523,8 @@ static int train(struct session *s, struct mint_err *err)
     say_idle(s);
     s->state.step = mint_trainer_step_count(s->trainer);
     s->state.tokens += tokens;
+    if (!is_first(s))
+        return 0;
     return mint_train_save(s->trainer, a, s->o->to, &s->state, &s->last, err);
 }
 
@@ -646,7 +655,7 @@ static int work(struct session *s, struct mint_err *err)
     const struct options *o = s->o;
     if (open_model(s, o, err) < 0)
         return -1;
-    if (o->to && !o->dry_run && take_lock(s, err) < 0)
+    if (o->to && !o->dry_run && is_first(s) && take_lock(s, err) < 0)
         return -1;
     if (read_data(s, err) < 0)
         return -1;
@@ -686,17 +695,38 @@ static void close_all(struct session *s)
     mint_buf_release(&s->options_json);
 }
 
-static int run(struct options *o, uint64_t *skipped, struct mint_err *err)
+/* Finds the other processes, if there are any. Only the first of them speaks and writes. */
+static int join_job(struct session *s, struct options *o, struct mint_err *err)
+{
+    const struct mint_strs *files = &o->common.operands;
+    bool from_stdin = files->n == 0;
+    MINT_TRY(mint_ranks_open(&s->ranks, err));
+    if (s->ranks.size > 1 && o->forward_only)
+        return mint_usage(err, "--forward-only takes one process: cut the datums into parts");
+    for (size_t i = 0; i < files->n; i++)
+        from_stdin |= strcmp(files->v[i], "-") == 0;
+    if (from_stdin)
+        MINT_TRY(mint_ranks_share_stdin(&s->ranks, err));
+    if (!is_first(s)) {
+        mint_log_setup(tool.name, -1, MINT_PROGRESS_NEVER);
+        o->common.metrics = NULL;
+    }
+    return 0;
+}
+
+static int run(struct options *o, struct mint_ranks *ranks, uint64_t *skipped, struct mint_err *err)
 {
     struct session s = {0};
-    if (check_options(o, err) < 0)
+    int rc = check_options(o, err) < 0 ? -1 : join_job(&s, o, err);
+    *ranks = s.ranks;
+    if (rc < 0)
         return -1;
     char *to = o->to ? mint_xstrdup(o->to) : NULL;
     for (size_t n = to ? strlen(to) : 0; n > 1 && to[n - 1] == '/'; n--)
         to[n - 1] = '\0'; /* "ckpt/1/" is ckpt/1 */
     o->to = to;
     fill_config(&s, o);
-    int rc = work(&s, err);
+    rc = work(&s, err);
     *skipped = s.data.skipped;
     close_all(&s);
     free(to);
@@ -724,6 +754,11 @@ int main(int argc, char **argv)
     struct mint_err err = {0};
     uint64_t skipped = 0;
     mint_cli_begin(&tool, argc, argv, &o);
-    int rc = run(&o, &skipped, &err);
-    return mint_cli_end(rc, &err, skipped);
+    struct mint_ranks ranks = {.size = 1};
+    int rc = run(&o, &ranks, &skipped, &err);
+    int status = mint_cli_end(rc, &err, skipped);
+    if (rc < 0)
+        mint_ranks_abort(&ranks, status); /* the others would wait */
+    mint_ranks_close(&ranks);
+    return status;
 }
