@@ -181,7 +181,8 @@ static double measure_peak(struct machine *m, struct peak peak)
     return threads * (double)s.rounds * 24 * peak.flops / elapsed(c, threads, &quiet) / 1e9;
 }
 
-/* A slice of the memory in eight streams, one 64-bit word of each line. */
+/* A slice of the memory in eight streams, one 64-bit word of each line; a prefetch ahead gives some
+ * percent more. */
 static void read_job(void *ctx, int64_t i, int thread)
 {
     struct machine *m = ctx;
@@ -191,6 +192,7 @@ static void read_job(void *ctx, int64_t i, int thread)
     (void)thread;
     for (size_t at = 0; at + 64 <= stream; at += 64)
         for (size_t s = 0; s < 8; s++) {
+            __builtin_prefetch(p + s * stream + at + 1024);
             memcpy(&v, p + s * stream + at, sizeof v);
             sum ^= v;
         }

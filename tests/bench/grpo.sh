@@ -8,7 +8,7 @@
 . "$(dirname "$0")/lib.sh"
 begin grpo "$@"
 
-groups=4 size=8 tokens=64 prompt=128
+groups=2 size=8 tokens=64 prompt=128
 [ -z "$quick" ] || { tokens=16 prompt=64; }
 : "${runs:=3}"
 preset smollm2-135m
@@ -46,6 +46,7 @@ for ((r = 0; r < runs; r++)); do
 done
 
 probe
+patience=$((2 * patience)) # for three steps
 if ! "$python" -c 'import trl, peft, datasets' 2>"$dir/log"; then
     say "TRL is left out: $(tail -n 1 "$dir/log")"
 elif peer TRL "$python" "$here/peer_trl.py" "$model" "$dir/p.jsonl" --steps "$runs" --groups $groups --group-size $size \

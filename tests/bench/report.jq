@@ -74,6 +74,8 @@ def table:
             (if $r.of_limit then "  \($r.of_limit | percent) \($r.bound)" else "" end)] |
         .last = $r.case) | .out[] | sub(" +$"; "")),
     (.goals[] | "  \(.case): \(verdict)"),
+    ([.rows[] | select(.unit == "tok/s" and .cores < 0.75 * $m.threads)] | length | select(. > 0) |
+        "  disturbed: in \(.) rows of tok/s the program had less than three quarters of its cores; only a quiet run counts"),
     (.series[] | ([.points[0], .points[-1]] | map(.x | tostring) | join(" to ")) as $span |
         "\(.series), \($span): seconds grow by the power \(.seconds // 0 | fixed(2)), the work by \(.must // 0 | fixed(2)), memory by \(.memory // 0 | fixed(2))" +
             (if .seconds != null and .seconds > .must + 0.15 then "  FASTER THAN THE WORK" else "" end),

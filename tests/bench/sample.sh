@@ -143,7 +143,7 @@ for ((r = 0; r < runs; r++)); do
     each our_prefill its_prefill
     each our_start its_start
     for b in "${batches[@]}"; do
-        [ "$b" -lt 64 ] || [ "$r" -eq 0 ] || continue # its prompts alone take a minute
+        [ "$b" -lt 32 ] || [ "$r" -eq 0 ] || continue # the prompts alone take minutes
         decode_this() { our_decode "$b"; }
         decode_that() { its_decode "$1" "$2" "decode, batch $b" "$b"; }
         each decode_this decode_that
