@@ -30,6 +30,8 @@ struct options {
     bool train_attn, train_mlp, train_unembed, forward_only, dry_run;
 };
 
+#define UNSET (-1.0) /* by other options: set_defaults */
+
 #define O struct options
 static const struct mint_opt option_table[] = {
     MINT_O_HEAD("Model"),
@@ -51,8 +53,7 @@ static const struct mint_opt option_table[] = {
                "reference policy of the KL term and of dpo; without it the base"),
     MINT_O_FLOAT(0, "entropy-coef", "C", O, entropy_coef, 0, 1e6, "bonus for the full entropy"),
     MINT_O_CHOICE(0, "proximal", mint_proximal_names, O, proximal,
-                  "whose logprobs the ratio is against: the datums', or those of the policy as "
-                  "the run begins"),
+                  "whose logprobs the ratio is against: the datums', or this run's first ones"),
     MINT_O_CHOICE(0, "correction", mint_correction_names, O, correction,
                   "weight or mask for what the sampler made of the policy"),
     MINT_O_FLOAT(0, "correction-threshold", "R", O, correction_high, 0, 1e6,
@@ -737,8 +738,11 @@ int main(int argc, char **argv)
 {
     struct options o = {.loss = MINT_LOSS_IS,
                         .kl_estimator = MINT_KL_K3,
-                        .clip_low = 0.8,
-                        .clip_high = 1.2,
+                        .clip_low = UNSET,
+                        .clip_high = UNSET,
+                        .beta = UNSET,
+                        .correction_low = UNSET,
+                        .correction_high = UNSET,
                         .lr = 2e-5,
                         .rank = 16,
                         .alpha = 32,
