@@ -452,13 +452,14 @@ END
     tiny_world world
     cd world
     awk '/^\.Sh/ { on = $2 == "EXAMPLES" } !on { next } /^\.Bd/ { n++; block = 1; next } /^\.Ed/ { block = 0 }
-        block { print >n ".sh" } /^\.Dl/ { n++; print substr($0, 5) >n ".sh" }' "$MINT_ROOT/pipelines/mint-pipeline.7"
+        block { gsub(/\\e/, "\\"); print >n ".sh" } /^\.Dl/ { n++; print substr($0, 5) >n ".sh" }' "$MINT_ROOT/pipelines/mint-pipeline.7"
     PATH=$MINT_ROOT/pipelines:$PATH
     [ "$(cat ./*.sh | wc -l)" -gt 15 ]
-    for n in 1 2 3 4 5; do
+    for n in 1 2 3 4 5 6; do
         bash -euo pipefail $n.sh >out.$n || fail "example $n"
     done
-    [ "$(wc -l <out.4)" -eq 2 ]
+    [ "$(wc -l <out.5)" -eq 2 ]
+    [ -e there/run/ckpt/1 ] || [ -e there/run/step-0001/skipped ]
     [ -e run/ckpt/2 ] && [ -e trained/config.json ]
 }
 
