@@ -231,7 +231,7 @@ $(B)/tests/inject/%.so: tests/inject/%.c
 	$(call say,CC  )
 	$(Q)$(CC) -D_GNU_SOURCE -std=c11 $(WARN) -O1 -g -fPIC -shared $< -ldl -o $@
 
-.PHONY: test-programs test test-lint test-unit test-fuzz test-e2e test-san lint
+.PHONY: test-programs test test-lint test-unit test-fuzz test-e2e test-san test-isa lint
 UNIT_BIN := $(UNIT:%=$(B)/tests/unit/%)
 FUZZ_BIN := $(FUZZ:%=$(B)/tests/fuzz/%)
 test-programs: all $(UNIT_BIN) $(FUZZ_BIN) $(INJECT:%=$(B)/tests/inject/%.so) $(EMU_TESTS)
@@ -248,6 +248,8 @@ test-unit: test-programs ## unit tests and fuzz corpora
 	@tests/run $(B) unit fuzz
 test-e2e: test-programs ## end-to-end tests (FILES='tests/e2e/10*' runs some)
 	@tests/run $(B) $(if $(FILES),$(FILES),e2e)
+test-isa: test-programs ## the same tests on each of the CPU's instruction sets
+	@set -e; for isa in portable avx2 avx512 avx512bf16; do echo "$$isa"; TEST_ISA=$$isa tests/run $(B) unit e2e; done
 test-san: ## unit tests, fuzz corpora and end-to-end tests under ASan+UBSan
 	@$(SAN_MAKE) test-programs
 	@tests/run $(SAN_BUILD) unit fuzz e2e

@@ -11,6 +11,7 @@ MINT_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 PATH=$MINT_BIN:$PATH
 export MINT_ROOT MINT_BUILD MINT_BIN PATH LC_ALL=C
 unset MINT_THREADS MINT_DEVICE MINT_CPU_ISA MINT_BACKEND_DIR MINT_TEST_TTY NO_COLOR
+[ -z "${TEST_ISA:-}" ] || export MINT_CPU_ISA=$TEST_ISA
 
 # A file that wants more overrides setup and calls this first.
 setup() {
