@@ -117,8 +117,8 @@ static void hand_over(struct mint_out *out, size_t n, ZSTD_EndDirective how)
 }
 
 /* Sends text on its way, which was collected or, without a thread, may stand anywhere. */
-static int send(struct mint_out *out, const char *text, size_t n, ZSTD_EndDirective how,
-                struct mint_err *err)
+static int drain(struct mint_out *out, const char *text, size_t n, ZSTD_EndDirective how,
+                 struct mint_err *err)
 {
     out->text_n = 0;
     if (out->behind)
@@ -209,7 +209,7 @@ int mint_out_write(struct mint_out *out, const void *p, size_t n, struct mint_er
             memcpy(out->text + out->text_n, s, take);
         out->text_n += take;
         if (out->text_n == CHUNK)
-            MINT_TRY(send(out, direct ? s : out->text, CHUNK, ZSTD_e_continue, err));
+            MINT_TRY(drain(out, direct ? s : out->text, CHUNK, ZSTD_e_continue, err));
         s += take;
         n -= take;
     }
@@ -218,7 +218,7 @@ int mint_out_write(struct mint_out *out, const void *p, size_t n, struct mint_er
 
 int mint_out_flush(struct mint_out *out, struct mint_err *err)
 {
-    return send(out, out->text, out->text_n, ZSTD_e_flush, err);
+    return drain(out, out->text, out->text_n, ZSTD_e_flush, err);
 }
 
 static void free_out(struct mint_out *out)
@@ -232,7 +232,7 @@ static void free_out(struct mint_out *out)
 
 int mint_out_commit(struct mint_out *out, struct mint_err *err)
 {
-    if (send(out, out->text, out->text_n, ZSTD_e_end, err) < 0) {
+    if (drain(out, out->text, out->text_n, ZSTD_e_end, err) < 0) {
         mint_out_abort(out);
         return -1;
     }

@@ -198,7 +198,7 @@ bounded() {
 }
 
 @test "memory does not grow with the file" {
-    [ -z "${ASAN_OPTIONS+x}" ] || skip "a sanitizer has its own memory"
+    [[ $(mint-score --version) != *-fsanitize=* ]] || skip "a sanitizer has its own memory"
     mint-score number r.zst -o s.zst
     cat s.zst s.zst >few.zst
     for _ in $(seq 16); do cat few.zst; done >many.zst
