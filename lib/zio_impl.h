@@ -26,8 +26,10 @@ struct mint_piece {
 
 struct mint_relay;
 /* Runs work(relay, arg), which gives or takes, in a new thread that gets no signals but its own.
- * NULL if this process has one CPU only, or no thread can be had: do the work yourself. */
-struct mint_relay *mint_relay_start(void (*work)(struct mint_relay *r, void *arg), void *arg);
+ * NULL if this process has one CPU only, or no thread can be had: do the work yourself. apart:
+ * never on the CPU that this thread is on now; for work that takes as long as all the rest. */
+struct mint_relay *mint_relay_start(void (*work)(struct mint_relay *r, void *arg), void *arg,
+                                    bool apart);
 /* Giver: an empty piece, after waiting for one; NULL once the relay is closed. Then give it. */
 struct mint_piece *mint_relay_room(struct mint_relay *r);
 void mint_relay_give(struct mint_relay *r);

@@ -315,7 +315,7 @@ static void start_ahead(struct mint_in *in)
     in->ahead_tried = true;
     in->src.stop = eventfd(0, EFD_CLOEXEC);
     if (in->src.stop >= 0)
-        in->ahead = mint_relay_start(run_ahead, &in->src);
+        in->ahead = mint_relay_start(run_ahead, &in->src, false);
     if (!in->ahead)
         stop_ahead(in);
 }

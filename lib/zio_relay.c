@@ -34,9 +34,22 @@ static bool one_cpu(void)
     return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1;
 }
 
+/* On another CPU than this thread, where there is one. The two wake each other so often that a
+ * scheduler which leaves a thread where it was woken lets them take turns on one CPU. */
+static void keep_apart(pthread_t thread)
+{
+    cpu_set_t set;
+    int here = sched_getcpu();
+    if (here < 0 || sched_getaffinity(0, sizeof(set), &set) != 0)
+        return;
+    CPU_CLR(here, &set);
+    if (CPU_COUNT(&set) > 0)
+        pthread_setaffinity_np(thread, sizeof(set), &set);
+}
+
 /* Signals from outside are for the threads that were there before; those that a thread's own doing
  * raises, SIGPIPE above all, stay as they are. */
-static bool start_thread(struct mint_relay *r)
+static bool start_thread(struct mint_relay *r, bool apart)
 {
     static const int own[] = {SIGPIPE, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     sigset_t others, old;
@@ -46,6 +59,8 @@ static bool start_thread(struct mint_relay *r)
     pthread_sigmask(SIG_BLOCK, &others, &old);
     bool started = pthread_create(&r->thread, NULL, run, r) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (started && apart)
+        keep_apart(r->thread);
     return started;
 }
 
@@ -58,7 +73,8 @@ static void release(struct mint_relay *r)
     free(r);
 }
 
-struct mint_relay *mint_relay_start(void (*work)(struct mint_relay *r, void *arg), void *arg)
+struct mint_relay *mint_relay_start(void (*work)(struct mint_relay *r, void *arg), void *arg,
+                                    bool apart)
 {
     if (one_cpu())
         return NULL;
@@ -69,7 +85,7 @@ struct mint_relay *mint_relay_start(void (*work)(struct mint_relay *r, void *arg
     r->arg = arg;
     for (int i = 0; i < PIECES; i++)
         r->pieces[i].data = mint_xmalloc(MINT_ZIO_CHUNK);
-    if (start_thread(r))
+    if (start_thread(r, apart))
         return r;
     release(r);
     return NULL;

@@ -89,7 +89,7 @@ static void run_behind(struct mint_relay *relay, void *arg)
 static void start_behind(struct mint_out *out)
 {
     out->behind_tried = true;
-    out->behind = mint_relay_start(run_behind, &out->sink);
+    out->behind = mint_relay_start(run_behind, &out->sink, true);
     if (!out->behind)
         return;
     out->piece = mint_relay_room(out->behind);
