@@ -39,7 +39,7 @@ def judged($rows; $goals):
 
 def machine: map(.probe | values) | {isa: .[0].isa, threads: .[0].threads, probes: length} +
     ({bf16_peak_gflops: map(.bf16_peak_gflops), fma_peak_gflops: map(.fma_peak_gflops), read_gb_per_s: map(.read_gb_per_s)} |
-        map_values({median: median, drift: spread, first: .[0], last: .[-1]}));
+        map_values({median: median, drift: ((max - min) / 2 / median), first: .[0], last: .[-1]}));
 
 def summary($part; $quick):
     map(select(.case)) as $samples | map(.goal | values) as $goals |
