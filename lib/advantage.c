@@ -11,7 +11,7 @@
 
 const char *const mint_adv_fate_names[MINT_ADV_FATES] = {
     "datums", "flat", "few",         "stale", "null",    "truncated",
-    "masked", "low",  "no_logprobs", "empty", "surplus",
+    "masked", "low",  "no_logprobs", "empty", "surplus", "unpaired",
 };
 
 const char *const mint_adv_norm_names[MINT_ADV_NORMS + 1] = {
@@ -142,7 +142,7 @@ static int own_fate(const struct mint_adv_opts *o, const struct mint_reader *r,
         *fate = MINT_ADV_LOW;
     else if (mint_sequence_sampled(s) == 0)
         *fate = MINT_ADV_EMPTY;
-    if (o->sft || *fate != MINT_ADV_KEPT || s->logprobs_raw.p)
+    if (o->sft || o->pairs || *fate != MINT_ADV_KEPT || s->logprobs_raw.p)
         return 0;
     if (o->missing_logprobs == MINT_MISSING_DROP)
         *fate = MINT_ADV_UNKNOWN;
@@ -154,7 +154,7 @@ static int own_fate(const struct mint_adv_opts *o, const struct mint_reader *r,
 }
 
 static void count_sequences(const struct mint_group *g, const struct mint_adv_seq *out,
-                            bool left_out, struct mint_adv_stats *s)
+                            bool left_out, bool pairs, struct mint_adv_stats *s)
 {
     uint64_t kept = s->fate[MINT_ADV_KEPT];
     for (size_t i = 0; i < g->nseqs; i++) {
@@ -163,7 +163,7 @@ static void count_sequences(const struct mint_group *g, const struct mint_adv_se
         s->fate[out[i].fate]++;
         s->tokens += q->n;
         s->length_stops += !q->stop;
-        if (out[i].fate == MINT_ADV_KEPT)
+        if (out[i].fate == MINT_ADV_KEPT && !pairs)
             s->datum_tokens += mint_sequence_sampled(q);
         if (left_out || !q->has_reward)
             continue;
@@ -333,6 +333,9 @@ static int fresh_group(const struct mint_adv_opts *o, struct mint_adv_batch *bat
                        struct mint_reader *r, const struct mint_group *g, struct mint_adv_seq *out,
                        struct mint_adv_stats *s, struct mint_err *err)
 {
+    if (g->nseqs == 1 && o->pairs)
+        return mint_fail(err, MINT_ESCHEMA,
+                         "a group of one sequence makes no pair: sample more responses a prompt");
     if (g->nseqs == 1 && !o->sft && has_baseline(o->norm) && o->teacher_coef == 0)
         return mint_fail(err, MINT_ESCHEMA,
                          "a group of one sequence has no baseline: sample "
@@ -349,6 +352,11 @@ static int fresh_group(const struct mint_adv_opts *o, struct mint_adv_batch *bat
     }
     if (o->sft)
         return 0;
+    if (o->pairs) {
+        count_flatness(rewards, n, all_equal(rewards, n), s);
+        mint_advantage_pairs(o, r, g, out, s);
+        return 0;
+    }
     if (judge_group(o, r, g, rewards, n, out, s, err) < 0)
         return -1;
     if (o->norm == MINT_ADV_GDPO && !batch->known) {
@@ -378,7 +386,7 @@ int mint_advantage_group(const struct mint_adv_opts *o, struct mint_adv_batch *b
     }
     stats.groups++;
     stats.stale_groups += stale;
-    count_sequences(g, out, stale || surplus, &stats);
+    count_sequences(g, out, stale || surplus, o->pairs != MINT_PAIRS_NONE, &stats);
     for (size_t i = 0; i < g->nseqs && !batch->known; i++)
         batch->tokens += out[i].fate == MINT_ADV_KEPT ? mint_sequence_sampled(&g->seqs[i]) : 0;
     *s = stats;

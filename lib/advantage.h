@@ -12,6 +12,8 @@
  *   maxrl    maximum likelihood RL (Tajwar et al. 2026, arXiv:2602.02710)
  *   reinforce++  (Hu et al. 2025, arXiv:2501.03262), and its form with a group baseline
  *   gdpo     each score by itself (Liu et al. 2026, arXiv:2601.05242)
+ * or, in place of advantages, pairs of a better and a worse sequence for DPO (Rafailov et al. 2023,
+ * arXiv:2305.18290).
  * The overlong penalty is DAPO's (Yu et al. 2025, arXiv:2503.14476). The KL term is that of
  * Tinker's cookbook. Nothing here is shared between threads.
  *
@@ -42,6 +44,14 @@ enum mint_adv_norm {
     MINT_ADV_NORMS
 };
 extern const char *const mint_adv_norm_names[MINT_ADV_NORMS + 1]; /* "mean", ..., NULL */
+
+/* Preferences in place of advantages: which sequences of a group make pairs (mint-train's dpo). */
+enum mint_adv_pairs {
+    MINT_PAIRS_NONE,
+    MINT_PAIRS_BEST_WORST, /* the first of the best with the first of the worst */
+    MINT_PAIRS_ALL         /* each with each that is worse */
+};
+extern const char *const mint_adv_pairs_names[]; /* "none", "best-worst", "all", NULL */
 
 enum mint_adv_length {
     MINT_LEN_NONE,
@@ -82,7 +92,9 @@ struct mint_adv_opts {
     const char *like;                    /* whose rule it is, for meta; NULL: ours */
     const struct mint_adv_score *scores; /* GDPO: nscores of them; 0: all of the record */
     size_t nscores;
-    double clip; /* 0: off; else advantages are kept in [-clip, clip] */
+    enum mint_adv_pairs pairs; /* if not NONE, norm and what follows from it is idle */
+    double min_margin;         /* of a pair's rewards */
+    double clip;               /* 0: off; else advantages are kept in [-clip, clip] */
     bool keep_flat, drop_truncated, mask_truncated;
     bool sft;            /* weights only: no advantages, no logprobs */
     bool has_min_reward; /* sft: only sequences with reward >= min_reward */
@@ -115,6 +127,7 @@ enum mint_adv_fate {
     MINT_ADV_UNKNOWN,   /* no logprobs, MINT_MISSING_DROP */
     MINT_ADV_EMPTY,     /* no response tokens; counted in the mean */
     MINT_ADV_SURPLUS,   /* its group came after max_groups */
+    MINT_ADV_UNPAIRED,  /* pairs: in none of them */
     MINT_ADV_FATES
 };
 extern const char *const mint_adv_fate_names[MINT_ADV_FATES]; /* "datums", "flat", ... */
@@ -157,6 +170,10 @@ struct mint_adv_stats {
     uint64_t tokens, length_stops; /* response tokens, and stop_reason length, of all sequences */
     uint64_t datum_tokens;         /* response tokens of the Datums */
     uint64_t clipped;              /* of them, those that --clip changed */
+    uint64_t pairs;                /* written, each as two Datums */
+    /* and those that were not: of equal rewards, of the same tokens, within min_margin */
+    uint64_t pairs_tied, pairs_same, pairs_close;
+    double margin_sum; /* of the pairs */
 };
 
 /*
@@ -176,6 +193,21 @@ int mint_advantage_tokens(const struct mint_adv_opts *o, struct mint_adv_batch *
                           struct mint_reader *r, const struct mint_group *g,
                           struct mint_adv_seq *out, struct mint_adv_stats *s, struct mint_err *err);
 
+/* A pair of a group's sequences: a better and a worse one, by their rewards with penalty. */
+struct mint_adv_pair {
+    size_t chosen, rejected;
+    double margin;
+};
+
+/* The part of it that finds pairs: KEPT are then the sequences that are in one. In
+ * advantage_pairs.c, as is the next: p goes from {g->nseqs, 0} (before the first) to each pair of
+ * the group, in the order of chosen and then of rejected; false behind the last. */
+void mint_advantage_pairs(const struct mint_adv_opts *o, struct mint_reader *r,
+                          const struct mint_group *g, struct mint_adv_seq *out,
+                          struct mint_adv_stats *s);
+bool mint_adv_pair_next(const struct mint_adv_opts *o, const struct mint_group *g,
+                        const struct mint_adv_seq *seqs, struct mint_adv_pair *p);
+
 /*
  * Writing: the Datums of a group that mint_group_scan read, a line each with its newline, appended
  * to b. The texts of tokens and logprobs are copied, not printed anew.
@@ -191,6 +223,11 @@ void mint_advantage_write(struct mint_adv_writer *w, const struct mint_adv_opts 
                           const struct mint_adv_batch *batch, const struct mint_reader *r,
                           const struct mint_group *g, const struct mint_adv_seq *seqs,
                           struct mint_buf *b);
+/* The same for one pair: two lines, the chosen one first. */
+void mint_advantage_write_pair(struct mint_adv_writer *w, const struct mint_adv_opts *o,
+                               const struct mint_reader *r, const struct mint_group *g,
+                               const struct mint_adv_seq *seqs, const struct mint_adv_pair *p,
+                               struct mint_buf *b);
 void mint_adv_writer_release(struct mint_adv_writer *w);
 
 #endif

@@ -184,11 +184,12 @@ static void put_word(struct mint_buf *b, const char *key, const char *word)
     mint_buf_addf(b, ",\"%s\":\"%s\"", key, word);
 }
 
+static const char *const length_names[] = {NULL, "sequence", "batch", "max-tokens", "constant"};
+
 /* What all Datums of a run have in common: the rule, so that a file explains itself. */
 static void put_rule(struct mint_buf *b, const struct mint_adv_opts *o,
                      const struct mint_adv_batch *batch)
 {
-    static const char *const lengths[] = {NULL, "sequence", "batch", "max-tokens", "constant"};
     bool reinforce = o->norm == MINT_ADV_REINFORCE || o->norm == MINT_ADV_REINFORCE_BASE;
     put_word(b, "norm", mint_adv_norm_names[o->norm]);
     if (o->like)
@@ -220,7 +221,7 @@ static void put_rule(struct mint_buf *b, const struct mint_adv_opts *o,
     if (o->clip > 0)
         put_number(b, "clip", o->clip);
     if (o->length != MINT_LEN_NONE)
-        put_word(b, "length_norm", lengths[o->length]);
+        put_word(b, "length_norm", length_names[o->length]);
 }
 
 static void put_meta(struct mint_buf *b, const struct mint_adv_opts *o, const struct mint_reader *r,
@@ -242,7 +243,8 @@ static void put_meta(struct mint_buf *b, const struct mint_adv_opts *o, const st
         return;
     if (o->overlong_buffer > 0)
         put_number(b, "penalty", a->penalty == 0 ? 0 : a->penalty);
-    put_number(b, "advantage", a->advantage == 0 ? 0 : a->advantage);
+    if (!o->pairs)
+        put_number(b, "advantage", a->advantage == 0 ? 0 : a->advantage);
 }
 
 static void put_advantages(struct mint_buf *b, const struct mint_adv_seq *a, size_t p, size_t n,
@@ -262,6 +264,35 @@ static void put_weights(struct mint_buf *b, size_t p, const struct mint_sequence
         put_sampled_tensor(b, key, p, s, one);
     else
         put_run_tensor(b, key, p, one, s->n);
+}
+
+void mint_advantage_write_pair(struct mint_adv_writer *w, const struct mint_adv_opts *o,
+                               const struct mint_reader *r, const struct mint_group *g,
+                               const struct mint_adv_seq *seqs, const struct mint_adv_pair *pair,
+                               struct mint_buf *b)
+{
+    size_t p = g->prompt_n - 1;
+    inside(&w->prompt, g->prompt_raw);
+    for (int side = 0; side < 2; side++) {
+        size_t i = side == 0 ? pair->chosen : pair->rejected;
+        const struct mint_sequence *s = &g->seqs[i];
+        put_tokens(w, b, s, p + s->n);
+        put_weights(b, p, s, (float)(1 / seqs[i].divisor));
+        if (s->ref_raw.p)
+            put_raw_tensor(w, b, ",\"ref_logprobs\":{\"data\":[", p, s->ref_raw, s->n);
+        mint_buf_addc(b, '}');
+        put_meta(b, o, r, g, i, &seqs[i]);
+        put_word(b, "pair", side == 0 ? "chosen" : "rejected");
+        put_number(b, "margin", pair->margin);
+        put_word(b, "pairs", mint_adv_pairs_names[o->pairs]);
+        if (o->min_margin > 0)
+            put_number(b, "min_margin", o->min_margin);
+        if (o->length != MINT_LEN_NONE) {
+            put_number(b, "divisor", seqs[i].divisor);
+            put_word(b, "length_norm", length_names[o->length]);
+        }
+        mint_buf_adds(b, "}}\n");
+    }
 }
 
 void mint_advantage_write(struct mint_adv_writer *w, const struct mint_adv_opts *o,

@@ -61,6 +61,18 @@ void mint_rollout_sequence(struct mint_buf *b, bool first, const int32_t *tokens
     mint_buf_addc(b, '}');
 }
 
+void mint_rollout_reward(struct mint_buf *b, const char *score, double reward)
+{
+    b->len--; /* its "}" */
+    mint_buf_adds(b, ",\"reward\":");
+    mint_json_put_double(b, reward);
+    mint_buf_adds(b, ",\"scores\":{");
+    mint_json_put_str(b, score);
+    mint_buf_addc(b, ':');
+    mint_json_put_double(b, reward);
+    mint_buf_adds(b, "}}");
+}
+
 static void put_text(struct mint_buf *b, const char *key, const char *value)
 {
     mint_buf_addf(b, "\"%s\":", key);

@@ -35,6 +35,8 @@ void mint_rollout_begin(struct mint_buf *b, const struct mint_json *doc, const c
 void mint_rollout_sequence(struct mint_buf *b, bool first, const int32_t *tokens,
                            const float *logprobs, size_t n, bool stop, const char *text,
                            size_t text_n);
+/* Adds a reward to the sequence that was written last, as the score of that name. */
+void mint_rollout_reward(struct mint_buf *b, const char *score, double reward);
 /* The sampling object (NULL: none), "}" and the newline. */
 void mint_rollout_end(struct mint_buf *b, const struct mint_sampling_info *s);
 

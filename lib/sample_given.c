@@ -12,9 +12,9 @@ struct run {
     struct mint_buf line;
 };
 
-/* The responses of one record. */
+/* The responses of one record: n of them, of which the first `chosen` are those of --given. */
 struct given {
-    size_t n;
+    size_t n, chosen;
     struct mint_buf *text;
     struct mint_tokens *tokens;
     struct mint_response *response;
@@ -33,14 +33,24 @@ static void release(struct given *g)
     *g = (struct given){0};
 }
 
+/* Ours to say, since files of preferences often hold conversations there. */
+static int not_text(const struct mint_json *doc, mint_json_val v, struct mint_err *err)
+{
+    return mint_json_fail(doc, v, err,
+                          "must be a string, or an array of strings (of a message, its content)");
+}
+
 static int add_response(const struct mint_sample_job *j, const struct mint_json *doc,
                         mint_json_val v, struct given *g, struct mint_err *err)
 {
     struct mint_buf *text = &g->text[g->n];
-    struct mint_tokens *tokens = &g->tokens[g->n++];
+    struct mint_tokens *tokens = &g->tokens[g->n];
+    *text = (struct mint_buf)MINT_BUF_INIT;
+    *tokens = (struct mint_tokens){0};
+    g->response[g->n++] = (struct mint_response){0};
     mint_buf_reserve(text, 0);
     if (!mint_json_string(doc, v, text))
-        return mint_json_fail(doc, v, err, "must be a string, or an array of strings");
+        return not_text(doc, v, err);
     if (mint_encode(j->prompt.tok, text->data, text->len, 0, tokens, err) < 0)
         return -1;
     if (j->append_eos)
@@ -48,28 +58,37 @@ static int add_response(const struct mint_sample_job *j, const struct mint_json 
     return 0;
 }
 
-/* Reads the field: a string is a group of one, an array of strings a group of many. */
-static int read_given(const struct mint_sample_job *j, const struct mint_json *doc, struct given *g,
-                      struct mint_err *err)
+/* Reads a field: a string is one response, an array of strings are many. */
+static int read_field(const struct mint_sample_job *j, const struct mint_json *doc,
+                      const char *field, const char *option, struct given *g, struct mint_err *err)
 {
-    mint_json_val v = mint_json_get(doc, 0, j->given);
+    mint_json_val v = mint_json_get(doc, 0, field);
     if (v == MINT_JSON_NONE)
-        return mint_fail(err, MINT_ESCHEMA, "the record has no field \"%s\" (--given)", j->given);
+        return mint_fail(err, MINT_ESCHEMA, "the record has no field \"%s\" (--%s)", field, option);
     bool many = mint_json_type(doc, v) == MINT_JSON_ARRAY;
-    size_t n = many ? mint_json_size(doc, v) : 1;
-    if (n == 0)
+    size_t n = g->n + (many ? mint_json_size(doc, v) : 1);
+    if (n == g->n)
         return mint_json_fail(doc, v, err, "has no response");
-    g->text = mint_xcalloc(n, sizeof *g->text);
-    g->tokens = mint_xcalloc(n, sizeof *g->tokens);
-    g->response = mint_xcalloc(n, sizeof *g->response);
+    g->text = mint_xreallocarray(g->text, n, sizeof *g->text);
+    g->tokens = mint_xreallocarray(g->tokens, n, sizeof *g->tokens);
+    g->response = mint_xreallocarray(g->response, n, sizeof *g->response);
     if (!many)
         return add_response(j, doc, v, g, err);
     if (mint_json_is_numbers(doc, v))
-        return mint_json_fail(doc, v, err, "must be a string, or an array of strings");
+        return not_text(doc, v, err);
     for (mint_json_val e = mint_json_first(doc, v); e != MINT_JSON_NONE; e = mint_json_next(doc, e))
         if (add_response(j, doc, e, g, err) < 0)
             return -1;
     return 0;
+}
+
+static int read_given(const struct mint_sample_job *j, const struct mint_json *doc, struct given *g,
+                      struct mint_err *err)
+{
+    if (read_field(j, doc, j->given, "given", g, err) < 0)
+        return -1;
+    g->chosen = g->n;
+    return j->rejected ? read_field(j, doc, j->rejected, "rejected", g, err) : 0;
 }
 
 static int logprobs(struct run *run, const struct mint_sample_item *item, struct given *g,
@@ -101,6 +120,8 @@ static int one_record(struct run *run, const struct mint_prompt_record *r,
     for (size_t i = 0; i < g->n; i++) {
         mint_rollout_sequence(&run->line, i == 0, g->tokens[i].v, g->response[i].logprobs,
                               g->tokens[i].n, j->append_eos, g->text[i].data, g->text[i].len);
+        if (j->rejected)
+            mint_rollout_reward(&run->line, "preference", i < g->chosen);
         j->sequences++;
         j->stopped += j->append_eos;
         j->tokens += (int64_t)g->tokens[i].n;

@@ -25,6 +25,7 @@ struct mint_sample_job {
     struct mint_policy *policy; /* NULL: given without logprobs */
     struct mint_out *out;
     const char *given;              /* field with responses */
+    const char *rejected;           /* field with worse ones, or NULL */
     bool append_eos;                /* to a given response */
     int32_t eos;                    /* -1: none */
     bool with_logprobs;             /* of given responses */

@@ -22,9 +22,9 @@ enum { FLUSH_BYTES = 1 << 19 };
 
 struct opts {
     struct mint_common common;
-    int norm, like, missing_logprobs, kl_center;
+    int norm, like, missing_logprobs, kl_center, pairs;
     bool keep_flat, sft, drop_truncated, mask_truncated;
-    double min_reward, overlong_factor, eps, clip;
+    double min_reward, min_margin, overlong_factor, eps, clip;
     double kl_coef, kl_discount, teacher_coef;
     int64_t overlong_buffer, max_tokens, max_staleness, step, ddof, max_groups;
     struct mint_strs scores;
@@ -97,6 +97,11 @@ static const struct mint_opt table[] = {
                  "how much is taken off at the limit"),
     MINT_O_INT(0, "max-tokens", "N", struct opts, max_tokens, 1, 1e9,
                "the limit, where it is not the record's own"),
+    MINT_O_HEAD("Preferences"),
+    MINT_O_CHOICE(0, "pairs", mint_adv_pairs_names, struct opts, pairs,
+                  "pairs for mint-train --loss dpo: which two of a group"),
+    MINT_O_FLOAT(0, "min-margin", "R", struct opts, min_margin, 0, 1e30,
+                 "least difference of their rewards (any)"),
     MINT_O_HEAD("Supervised Datums"),
     MINT_O_FLAG(0, "sft", struct opts, sft,
                 "weights only: no advantages, no logprobs, no reward needed"),
@@ -109,6 +114,7 @@ static const char *const examples[] = {
     "mint-score number rollouts.jsonl.zst | mint-advantage -o datums.jsonl.zst",
     "mint-advantage --norm std --overlong-buffer 4 scored.jsonl.zst -o datums.jsonl.zst",
     "mint-advantage --like trl scored.jsonl.zst -o datums.jsonl.zst",
+    "mint-advantage --pairs best-worst scored.jsonl.zst | mint-train --loss dpo ...",
     "mint-advantage --sft --min-reward 1 scored.jsonl.zst | mint-train --loss cross_entropy ...",
     NULL,
 };
@@ -179,20 +185,34 @@ static void set_rule(const struct opts *o, struct mint_adv_opts *a)
     a->kl_discount = mint_cli_given("kl-discount-factor") ? o->kl_discount : reinforce ? 1 : 0;
 }
 
+/* --sft and --pairs compute no advantages. */
+static int check_kind(const struct opts *o, const struct mint_adv_opts *a, struct mint_err *err)
+{
+    static const char *const idle[] = {
+        "norm", "keep-flat",    "like",  "missing-logprobs", "clip",           "eps",
+        "ddof", "teacher-coef", "score", "kl-penalty-coef",  "mask-truncated", "overlong-buffer"};
+    const char *name = mint_cli_first_given(idle, MINT_ARRAY_LEN(idle) - (o->sft ? 0 : 1));
+    if (o->sft && a->pairs)
+        return mint_usage(err, "--sft and --pairs exclude each other");
+    if (name && (o->sft || a->pairs))
+        return mint_usage(err, "--%s makes no sense with --%s, which computes no advantages", name,
+                          o->sft ? "sft" : "pairs");
+    if (a->has_min_reward && !o->sft)
+        return mint_usage(err, "--min-reward needs --sft");
+    if (mint_cli_given("min-margin") && !a->pairs)
+        return mint_usage(err, "--min-margin needs --pairs");
+    if (a->pairs && a->length == MINT_LEN_BATCH)
+        return mint_usage(err, "--length-norm batch makes no sense with --pairs: each pair has a "
+                               "loss of its own");
+    return 0;
+}
+
 /* Options that say nothing without others, or contradict them. */
 static int check(const struct opts *o, const struct mint_adv_opts *a, struct mint_err *err)
 {
-    static const char *const not_sft[] = {
-        "norm", "keep-flat", "overlong-buffer", "like",  "missing-logprobs", "clip",
-        "eps",  "ddof",      "teacher-coef",    "score", "kl-penalty-coef",  "mask-truncated"};
     bool whole = a->norm == MINT_ADV_REINFORCE || a->norm == MINT_ADV_REINFORCE_BASE;
     bool deviates = whole || a->norm == MINT_ADV_STD || a->norm == MINT_ADV_GDPO;
-    const char *idle = mint_cli_first_given(not_sft, MINT_ARRAY_LEN(not_sft));
-    if (o->sft && idle)
-        return mint_usage(err, "--%s makes no sense with --sft, which computes no advantages",
-                          idle);
-    if (a->has_min_reward && !o->sft)
-        return mint_usage(err, "--min-reward needs --sft");
+    MINT_TRY(check_kind(o, a, err));
     if (a->max_staleness >= 0 && !mint_cli_given("step"))
         return mint_usage(err, "--max-staleness needs --step");
     if (a->max_staleness < 0 && !o->common.metrics && mint_cli_given("step"))
@@ -224,6 +244,8 @@ static int settle(const struct opts *o, struct mint_arena *arena, struct mint_ad
                   struct mint_err *err)
 {
     *a = (struct mint_adv_opts){
+        .pairs = (enum mint_adv_pairs)o->pairs,
+        .min_margin = mint_cli_given("min-margin") ? o->min_margin : 0,
         .clip = mint_cli_given("clip") ? o->clip : 0,
         .drop_truncated = o->drop_truncated,
         .mask_truncated = o->mask_truncated,
@@ -342,6 +364,23 @@ static int put(struct job *j, struct mint_buf *b, struct mint_err *err)
     return 0;
 }
 
+/* The Datums of a group, or its pairs; a group may have very many of these. */
+static int write_group(struct job *j, struct mint_adv_writer *w, const struct mint_group *g,
+                       const struct mint_adv_seq *seqs, struct mint_buf *b, struct mint_err *err)
+{
+    struct mint_adv_pair pair = {.chosen = g->nseqs};
+    if (!j->adv.pairs) {
+        mint_advantage_write(w, &j->adv, &j->batch, &j->in, g, seqs, b);
+        return b->len < FLUSH_BYTES ? 0 : put(j, b, err);
+    }
+    while (mint_adv_pair_next(&j->adv, g, seqs, &pair)) {
+        mint_advantage_write_pair(w, &j->adv, &j->in, g, seqs, &pair, b);
+        if (b->len >= FLUSH_BYTES)
+            MINT_TRY(put(j, b, err));
+    }
+    return 0;
+}
+
 /* One pass over the input; writes unless write is false. */
 static int pass(struct job *j, bool write, bool keep, struct mint_err *err)
 {
@@ -365,9 +404,7 @@ static int pass(struct job *j, bool write, bool keep, struct mint_err *err)
         }
         if (keep && (got = again_keep(&j->again, &j->in, err)) < 0)
             break;
-        if (write)
-            mint_advantage_write(&w, &j->adv, &j->batch, &j->in, &g, seqs, &b);
-        if (b.len >= FLUSH_BYTES && (got = put(j, &b, err)) < 0)
+        if (write && (got = write_group(j, &w, &g, seqs, &b, err)) < 0)
             break;
         mint_progress_set(&p, (double)j->stats.groups, NULL);
     }
@@ -413,6 +450,11 @@ static void metrics_of_batch(const struct job *j, struct mint_metrics *m)
                             share(j->stats.clipped, j->stats.datum_tokens));
 }
 
+static uint64_t datums(const struct job *j)
+{
+    return j->adv.pairs ? 2 * j->stats.pairs : j->stats.fate[MINT_ADV_KEPT];
+}
+
 static int write_metrics(const struct job *j, const struct opts *o, double seconds,
                          struct mint_err *err)
 {
@@ -443,8 +485,15 @@ static int write_metrics(const struct job *j, const struct opts *o, double secon
     mint_metrics_int(&m, "advantage/groups", (int64_t)s->groups);
     mint_metrics_int(&m, "advantage/groups_kept", (int64_t)s->groups_kept);
     mint_metrics_int(&m, "advantage/sequences", (int64_t)s->sequences);
-    mint_metrics_int(&m, "advantage/datums", (int64_t)s->fate[MINT_ADV_KEPT]);
+    mint_metrics_int(&m, "advantage/datums", (int64_t)datums(j));
     mint_metrics_int(&m, "advantage/datum_tokens", (int64_t)s->datum_tokens);
+    if (j->adv.pairs) {
+        mint_metrics_int(&m, "advantage/pairs", (int64_t)s->pairs);
+        mint_metrics_int(&m, "advantage/pairs_tied", (int64_t)s->pairs_tied);
+        mint_metrics_int(&m, "advantage/pairs_same", (int64_t)s->pairs_same);
+        mint_metrics_int(&m, "advantage/pairs_close", (int64_t)s->pairs_close);
+        mint_metrics_double(&m, "advantage/pair_margin_mean", s->margin_sum / (double)s->pairs);
+    }
     for (size_t i = MINT_ADV_KEPT + 1; i < MINT_ADV_FATES; i++) {
         char name[64];
         snprintf(name, sizeof(name), "advantage/dropped_%s", mint_adv_fate_names[i]);
@@ -456,6 +505,19 @@ static int write_metrics(const struct job *j, const struct opts *o, double secon
     return mint_metrics_end(&m, o->common.metrics, err);
 }
 
+static void add_pairs(struct mint_buf *b, const struct mint_adv_stats *s)
+{
+    mint_buf_addf(b, "%" PRIu64 " pairs", s->pairs);
+    if (s->pairs)
+        mint_buf_addf(b, " (mean margin %.4g)", s->margin_sum / (double)s->pairs);
+    if (s->pairs_tied)
+        mint_buf_addf(b, ", %" PRIu64 " tied", s->pairs_tied);
+    if (s->pairs_same)
+        mint_buf_addf(b, ", %" PRIu64 " of the same tokens", s->pairs_same);
+    if (s->pairs_close)
+        mint_buf_addf(b, ", %" PRIu64 " too close", s->pairs_close);
+}
+
 static void say_summary(const struct job *j, const struct opts *o)
 {
     const struct mint_adv_stats *s = &j->stats;
@@ -464,8 +526,11 @@ static void say_summary(const struct job *j, const struct opts *o)
     if (!o->sft)
         mint_buf_addf(&b, " (%" PRIu64 " mixed, %" PRIu64 " flat good, %" PRIu64 " flat bad)",
                       s->mixed, s->all_good, s->all_bad);
-    mint_buf_addf(&b, ", %" PRIu64 " sequences -> %" PRIu64 " datums", s->sequences,
-                  s->fate[MINT_ADV_KEPT]);
+    mint_buf_addf(&b, ", %" PRIu64 " sequences -> ", s->sequences);
+    if (j->adv.pairs)
+        add_pairs(&b, s);
+    else
+        mint_buf_addf(&b, "%" PRIu64 " datums", datums(j));
     const char *sep = "; dropped: ";
     for (size_t i = MINT_ADV_KEPT + 1; i < MINT_ADV_FATES; i++) {
         if (!s->fate[i])
@@ -479,7 +544,7 @@ static void say_summary(const struct job *j, const struct opts *o)
         mint_buf_addf(&b, "; reward mean %.4f", s->reward_sum / (double)s->rewards);
     mint_note("%s", b.data);
     mint_buf_release(&b);
-    if (s->groups && !s->fate[MINT_ADV_KEPT])
+    if (s->groups && !datums(j))
         mint_warn("no datums: nothing is left to train on");
 }
 
@@ -520,6 +585,7 @@ int main(int argc, char **argv)
         .step = -1,
         .max_groups = -1,
         .min_reward = -HUGE_VAL,
+        .min_margin = -1,
         .eps = -1,
         .ddof = -1,
         .kl_discount = -1,

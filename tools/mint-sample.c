@@ -22,7 +22,7 @@ struct options {
     double temperature, top_p;
     struct mint_strs stop, stop_token, exclude;
     bool ignore_eos, chat, allow_special, once, replay, go_on, no_logprobs, append_eos, dry_run;
-    const char *system, *template, *shard, *given, *as;
+    const char *system, *template, *shard, *given, *rejected, *as;
     int think, logprobs;
 };
 
@@ -67,6 +67,8 @@ static const struct mint_opt option_table[] = {
     MINT_O_INT(0, "max-turns", "N", O, max_turns, 1, 1e9,
                "with --continue: most turns of a response (no limit)"),
     MINT_O_STR(0, "given", "FIELD", O, given, "take responses from this field instead of sampling"),
+    MINT_O_STR(0, "rejected", "FIELD", O, rejected,
+               "with --given: those get reward 1, the responses of this field 0"),
     MINT_O_FLAG(0, "append-eos", O, append_eos, "end a given response with the end token"),
     MINT_O_FLAG(0, "no-logprobs", O, no_logprobs, "with --given: the tokenizer is enough"),
     MINT_O_FLAG(0, "replay", O, replay, "recompute the logprobs of rollout files"),
@@ -148,6 +150,7 @@ static int check_idle(const struct options *o, struct mint_err *err)
     const struct mint_idle rules[] = {
         {"as", "--replay", !o->replay},
         {"append-eos", "--given", !o->given},
+        {"rejected", "--given", !o->given},
         {"system", "--chat", !o->chat},
         {"think", "--chat", !o->chat},
         {"allow-special", "--chat or --continue", !o->chat && !o->go_on},
@@ -180,6 +183,8 @@ static int check_strings(const struct options *o, struct mint_err *err)
     for (size_t i = 0; i < o->stop.n; i++)
         if (!o->stop.v[i][0])
             return mint_usage(err, "--stop is empty: it would end every response at once");
+    if (o->rejected && strcmp(o->rejected, o->given) == 0)
+        return mint_usage(err, "--given and --rejected are both \"%s\"", o->given);
     size_t n = o->as ? strlen(o->as) : 0, tail = strlen("_logprobs");
     if (o->as && strcmp(o->as, "logprobs") != 0 &&
         (n <= tail || strcmp(o->as + n - tail, "_logprobs") != 0))
@@ -369,6 +374,7 @@ static int fill_job(struct mint_sample_job *j, struct session *s, const struct o
     j->group = o->group_size;
     j->epoch_streams = o->step >= 0;
     j->given = o->given;
+    j->rejected = o->rejected;
     j->append_eos = o->append_eos && end_token(s) >= 0;
     j->eos = end_token(s);
     j->with_logprobs = !o->no_logprobs;

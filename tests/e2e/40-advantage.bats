@@ -456,3 +456,117 @@ END
     run_tool mint-advantage --max-groups 0 r.jsonl
     expect_error 2 'max-groups'
 }
+
+# pairs_oracle HOW MARGIN FILE: the pairs of scored groups by jq: what each line of --pairs should say.
+pairs_oracle() {
+    jq -c --arg how "$1" --argjson least "$2" '
+        . as $g | [.sequences | to_entries[] | select(.value.reward != null and (.value.tokens | length) > 0)
+            | {i: .key, r: .value.reward, t: .value.tokens}] as $s
+        | (if $how == "all" then [$s[] as $a | $s[] as $b | [$a, $b]]
+           else [[($s | max_by([.r, -.i])), ($s | min_by([.r, .i]))]] end)
+        | map(select(.[0] != null and .[0].r > .[1].r and .[0].t != .[1].t and .[0].r - .[1].r >= $least))[]
+        | (.[0].r - .[1].r) as $margin
+        | [.[0], "chosen"], [.[1], "rejected"] | .[1] as $side | .[0] as $q
+        | ($g.prompt_tokens + $q.t) as $all
+        | [$g.id, $q.i, $side, $margin, $q.r, $all[:-1], $all[1:],
+           [range($g.prompt_tokens | length - 1) | 0] + [$q.t[] | 1]]' "$3"
+}
+
+# scored_groups N: groups of 2 to 6 with few different rewards and responses, so that ties are common.
+scored_groups() {
+    awk -v n="$1" 'function draw(k) { x = (x * 16807) % 2147483647; return int(x / 2147483647 * k) }
+        BEGIN {
+            for (x = 7; i < n; i++) {
+                printf "{\"id\":\"g%d\",\"prompt_tokens\":[%d%s],\"sequences\":[", i, draw(9), draw(2) ? "" : ",7"
+                for (s = draw(5) + 2; s > 0; s--) {
+                    printf "{\"tokens\":["
+                    for (t = draw(4); t > 0; t--) printf("%d%s", draw(3), t > 1 ? "," : "")
+                    printf("],\"reward\":%s}%s", draw(8) ? draw(4) / 2 : "null", s > 1 ? "," : "")
+                }
+                print "]}"
+            }
+        }'
+}
+
+@test "pairs are those that an independent program finds, in its order, and every other two are counted" {
+    scored_groups 60 >s.jsonl
+    for how in best-worst all; do
+        for least in 0 1; do
+            run_tool mint-advantage --pairs $how --min-margin $least --metrics m -f s.jsonl -o d.zst
+            expect 0
+            pairs_oracle $how $least s.jsonl >want
+            [ "$(wc -l <want)" -gt 20 ]
+            zstd -dcq d.zst | jq -c '[.meta.id, .meta.sample, .meta.pair, .meta.margin, .meta.reward, .model_input.chunks[0].tokens,
+                .loss_fn_inputs.target_tokens.data, .loss_fn_inputs.weights.data]' | diff want -
+            has "$stderr" "-> $(($(wc -l <want) / 2)) pairs"
+        done
+    done
+    # all: pairs, ties, twins and close calls are all twos of sequences that count, and each sequence has one fate
+    jq -es --slurpfile g s.jsonl '.[-1] as $m
+        | ([$g[].sequences | map(select(.reward != null and (.tokens | length) > 0)) | length | . * (. - 1) / 2] | add) ==
+            ([$m["advantage/pairs", "advantage/pairs_tied", "advantage/pairs_same", "advantage/pairs_close"]] | add)
+        and all($m["advantage/pairs_tied", "advantage/pairs_same", "advantage/pairs_close"]; . > 0)
+        and $m["advantage/datums"] == 2 * $m["advantage/pairs"]' m
+    jq -es --slurpfile g s.jsonl 'all(.[]; ([to_entries[] | select(.key | startswith("advantage/dropped_")) | .value] | add)
+        + .used == ([$g[].sequences | length] | add))' \
+        <(paste -d' ' <(sed -n 4p m) <(zstd -dcq d.zst | jq -s '[.[].meta | [.group, .sample]] | unique | length') |
+            sed 's/} \([0-9]*\)$/,"used":\1}/')
+}
+
+@test "a pair of Datums to the byte; a length norm divides weights, the reference rides along" {
+    printf '%s\n' '{"id":7,"prompt_tokens":[1,2],"sequences":[{"tokens":[3,4],"reward":0.5,"ref_logprobs":[-1,-2]},{"tokens":[5],"reward":2}],
+        "sampling":{"step":4}}' | tr -d '\n' >r.jsonl
+    run_tool mint-advantage --pairs all --length-norm sequence --plain r.jsonl
+    expect 0
+    diff - <(printf '%s\n' "$output") <<'END'
+{"model_input":{"chunks":[{"type":"encoded_text","tokens":[1,2]}]},"loss_fn_inputs":{"target_tokens":{"data":[2,5],"dtype":"int64","shape":[2]},"weights":{"data":[0,1],"dtype":"float32","shape":[2]}},"meta":{"id":7,"group":7,"sample":1,"reward":2,"step":4,"pair":"chosen","margin":1.5,"pairs":"all","divisor":1,"length_norm":"sequence"}}
+{"model_input":{"chunks":[{"type":"encoded_text","tokens":[1,2,3]}]},"loss_fn_inputs":{"target_tokens":{"data":[2,3,4],"dtype":"int64","shape":[3]},"weights":{"data":[0,0.5,0.5],"dtype":"float32","shape":[3]},"ref_logprobs":{"data":[0,-1,-2],"dtype":"float32","shape":[3]}},"meta":{"id":7,"group":7,"sample":0,"reward":0.5,"step":4,"pair":"rejected","margin":1.5,"pairs":"all","divisor":2,"length_norm":"sequence"}}
+END
+}
+
+@test "pairs: the overlong penalty decides, turns keep their observations out, groups are counted" {
+    printf '%s\n' '{"id":"a","prompt_tokens":[1],"sequences":[{"tokens":[2,3,4,5],"reward":1},{"tokens":[2],"reward":0.9}],"sampling":{"max_tokens":4}}' >r.jsonl
+    mint-advantage -q --pairs best-worst --overlong-buffer 2 --plain r.jsonl >d
+    [ "$(jq -c '[.meta.sample, .meta.pair, .meta.penalty]' d | paste -sd' ')" = '[1,"chosen",0] [0,"rejected",-1]' ]
+    printf '%s\n' '{"id":"t","prompt_tokens":[1],"sequences":[{"tokens":[2,9,3],"logprobs":[-1,null,-1],"reward":1},{"tokens":[4],"logprobs":[-1],"reward":0}]}' >t.jsonl
+    mint-advantage -q --pairs best-worst --plain t.jsonl | head -n 1 | jq -e '.loss_fn_inputs.weights.data == [1,0,1]'
+    { group a 1,2 1 1; group b 1,2 1 0 1; group c 1,2 null 1; } >g.jsonl
+    run_tool mint-advantage --pairs all g.jsonl -o p.zst
+    expect 0
+    has "$stderr" '3 groups (1 mixed, 2 flat good, 0 flat bad), 7 sequences -> 2 pairs (mean margin 1), 2 tied; dropped: 2 flat, 1 few, 1 null'
+    run_tool mint-advantage --pairs all --max-groups 1 <(group b 1,2 1 0; group b 1,2 1 0) -o q.zst
+    has "$stderr" '1 pairs (mean margin 1); dropped: 2 surplus'
+    run_tool mint-advantage --pairs all g.jsonl --min-margin 2 -o n.zst
+    expect 0
+    has "$stderr" 'no datums'
+}
+
+@test "pairs: what they need, and options that they do not read" {
+    group g 1,2 1 >one.jsonl
+    run_tool mint-advantage --pairs all one.jsonl -o d.zst
+    expect_error 1 'one.jsonl:1: a group of one sequence makes no pair'
+    printf '%s\n' '{"id":"a","prompt_tokens":[1,2],"sequences":[{"tokens":[3]},{"tokens":[4]}]}' >r.jsonl
+    run_tool mint-advantage --pairs all r.jsonl -o d.zst
+    expect_error 1 'r.jsonl:1: no score yet'
+    no_leftovers d.zst
+    while read -r bad; do
+        # shellcheck disable=SC2086
+        run_tool mint-advantage $bad r.jsonl
+        expect 2
+    done <<'END'
+--pairs best
+--min-margin 1
+--pairs all --min-margin -1
+--pairs all --sft
+--pairs all --norm std
+--pairs all --like trl
+--pairs all --keep-flat
+--pairs all --clip 1
+--pairs all --missing-logprobs drop
+--pairs all --mask-truncated
+--pairs all --teacher-coef 1
+--pairs all --kl-penalty-coef 1
+--pairs all --min-reward 1
+--pairs all --length-norm batch
+END
+}
