@@ -69,6 +69,7 @@ static const struct mint_ops *ops_table(void)
         .kv_free = cuda_kv_free,
         .kv_copy_page = cuda_kv_copy_page,
         .close = cuda_close,
+        .peers = cuda_peers(),
     };
     return &ops;
 }
@@ -105,6 +106,12 @@ static int check_index(int index, struct mint_err *err)
         return mint_fail(err, MINT_EDEVICE, "there is no GPU %d: the last one is cuda:%d", index,
                          n - 1);
     return 0;
+}
+
+static int count_devices(void)
+{
+    int n = 0;
+    return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
 }
 
 static int look_at(struct cuda_dev *d, struct mint_err *err)
@@ -162,6 +169,7 @@ void cuda_close(struct mint_dev *dev)
     struct cuda_dev *d = cuda_dev(dev);
     if (!d)
         return;
+    cuda_peers_close(dev);
     cuda_memory_close(d);
     cuda_library_close(d->library);
     if (d->stream)
@@ -171,6 +179,6 @@ void cuda_close(struct mint_dev *dev)
 
 extern "C" __attribute__((visibility("default"))) const struct mint_plugin *mint_backend_entry(void)
 {
-    static const struct mint_plugin plugin = {MINT_BACKEND_ABI, open_device};
+    static const struct mint_plugin plugin = {MINT_BACKEND_ABI, open_device, count_devices};
     return &plugin;
 }

@@ -68,6 +68,7 @@ enum cuda_scratch {               /* buffers that one op may need together */
 };
 
 struct cuda_library; /* cuBLASLt */
+struct cuda_comm;    /* NCCL */
 
 struct cuda_dev {
     struct mint_dev base;  /* first */
@@ -75,6 +76,7 @@ struct cuda_dev {
     bool sync;             /* MINT_CUDA_SYNC: wait after each op, so that errors name theirs */
     cudaStream_t stream;
     struct cuda_library *library; /* NULL: our own products serve */
+    struct cuda_comm *comm;       /* NULL: this process is alone, or has no NCCL */
     struct cuda_buffer scratch[CUDA_SCRATCHES];
     struct cuda_array array[CUDA_SLOTS];
     /* What was planned for the sequences in CUDA_SEQS. */
@@ -157,6 +159,11 @@ int cuda_library_open(struct cuda_library **l, const struct cuda_dev *d, struct 
 void cuda_library_close(struct cuda_library *l);
 /* 1: done, with the bits of mint_k_product; 0: not for the library; -1. */
 int cuda_library_product(struct cuda_dev *d, const struct mint_k_product *p, struct mint_err *err);
+
+/* ---- device_peers.cpp: NCCL */
+
+const struct mint_peer_ops *cuda_peers(void);
+void cuda_peers_close(struct mint_dev *d);
 
 /* ---- the ops: device_linear.cpp, device_layer.cpp, device_attention.cpp, device_head.cpp,
  * device_optim.cpp. */

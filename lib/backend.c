@@ -7,6 +7,7 @@
 #include "cpu/cpu_ops.h"
 #include "log.h"
 #include "plugin.h"
+#include "ranks.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -44,11 +45,30 @@ static int load_plugin(const struct mint_plugin **plugin, struct mint_err *err)
     return 0;
 }
 
+/* The GPU of this process where none is named. A launcher that shows each process one GPU has
+ * chosen already. */
+static int own_index(void)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    return visible && *visible && !strchr(visible, ',') ? 0 : mint_ranks_local();
+}
+
+/* index < 0: none is named. */
 static int open_cuda(struct mint_dev **d, int index, enum mint_precision p, struct mint_err *err)
 {
     const struct mint_plugin *plugin;
     if (load_plugin(&plugin, err) != 0)
         return -1;
+    if (index < 0) {
+        index = own_index();
+        int n = plugin->count();
+        if (n > 0 && index >= n)
+            return mint_fail(err, MINT_EDEVICE,
+                             "more processes than GPUs: this is number %d, from 0, on a machine "
+                             "that has %d; start at most one a GPU, or name one for all of them, "
+                             "as with --device cuda:0",
+                             index, n);
+    }
     if (plugin->open(d, index, p, err) != 0)
         return -1;
     if ((*d)->ops->abi == MINT_BACKEND_ABI)
@@ -58,12 +78,12 @@ static int open_cuda(struct mint_dev **d, int index, enum mint_precision p, stru
     return mint_fail(err, MINT_EDEVICE, "the CUDA backend's operations are of another version");
 }
 
-/* The first GPU, or the CPU; why not the GPU is said where a plugin is installed, else on -v. */
+/* A GPU, or the CPU; why not the GPU is said where a plugin is installed, else on -v. */
 static int open_any(struct mint_dev **d, enum mint_precision p, int threads, struct mint_err *err)
 {
     struct mint_err why;
     char path[4200];
-    if (open_cuda(d, 0, p, &why) == 0)
+    if (open_cuda(d, -1, p, &why) == 0)
         return 0;
     if (mint_plugin_path(path, sizeof path, PLUGIN) && access(path, F_OK) == 0)
         mint_note("the CPU computes: %s", why.msg);
@@ -72,10 +92,10 @@ static int open_any(struct mint_dev **d, enum mint_precision p, int threads, str
     return cpu_open(d, p, threads, err);
 }
 
-/* "cuda" or "cuda:N" */
+/* "cuda", which is -1, or "cuda:N" */
 static bool cuda_index(const char *device, int *index)
 {
-    *index = 0;
+    *index = -1;
     if (strcmp(device, "cuda") == 0)
         return true;
     if (strncmp(device, "cuda:", 5) != 0)
@@ -84,6 +104,7 @@ static bool cuda_index(const char *device, int *index)
     size_t n = strspn(digits, "0123456789");
     if (n < 1 || n > 4 || digits[n])
         return false;
+    *index = 0;
     for (size_t i = 0; i < n; i++)
         *index = *index * 10 + (digits[i] - '0');
     return true;

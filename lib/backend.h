@@ -26,7 +26,7 @@
 #include "err.h"
 #include "safetensors.h" /* enum mint_dtype */
 
-#define MINT_BACKEND_ABI 3
+#define MINT_BACKEND_ABI 4
 #define MINT_KV_PAGE                                                            \
     64 /* positions a KV page; also the block in which attention walks the keys \
         */
@@ -113,6 +113,31 @@ struct mint_adam {
     float lr, beta1, beta2, eps, weight_decay;
     float bias1, bias2; /* 1 - beta^step, computed by the caller in double */
     float grad_scale;   /* gradients are multiplied by this first (clipping); 1 */
+};
+
+/*
+ * Between the devices of several processes, one each, all of one kind: their buffers go without
+ * host memory. Calls are queued as other ops are; each send meets the receive, and each bcast
+ * those, that the other processes queue in the same order.
+ */
+#define MINT_PEERS_ID 128
+struct mint_peer_ops {
+    /* Finds out whether there is a way. make: id becomes a new one, for all processes to open. */
+    int (*prepare)(struct mint_dev *d, bool make, char id[MINT_PEERS_ID], struct mint_err *err);
+    /* Returns when all have called it. way: what is used, in words. */
+    int (*open)(struct mint_dev *d, const char id[MINT_PEERS_ID], int rank, int size, char *way,
+                size_t n, struct mint_err *err);
+    /* What is queued between these goes at the same time. */
+    int (*begin)(struct mint_dev *d, struct mint_err *err);
+    int (*end)(struct mint_dev *d, struct mint_err *err);
+    int (*send)(struct mint_dev *d, int to, const void *p, size_t bytes, struct mint_err *err);
+    int (*recv)(struct mint_dev *d, int from, void *p, size_t bytes, struct mint_err *err);
+    /* p of root becomes p of all. */
+    int (*bcast)(struct mint_dev *d, int root, void *p, size_t bytes, struct mint_err *err);
+    /* Until all of it is done here, or another process is found to be lost. */
+    int (*wait)(struct mint_dev *d, struct mint_err *err);
+    /* Waits for nobody: what is still going on fails, here and with the others. */
+    void (*close)(struct mint_dev *d);
 };
 
 struct mint_ops {
@@ -261,6 +286,8 @@ struct mint_ops {
                         struct mint_err *err); /* all layers */
 
     void (*close)(struct mint_dev *d);
+
+    const struct mint_peer_ops *peers; /* NULL: none */
 };
 
 /* Every backend's handle starts with this. */
@@ -272,7 +299,9 @@ struct mint_dev {
     char kind[64]; /* what goes into records: "cpu"; two devices of one kind give the same bits */
 };
 
-/* "cpu", "cuda", "cuda:N", "auto". threads 0: as many as the process may use (affinity and cgroup).
+/* "cpu", "cuda", "cuda:N", "auto". Without N: the first GPU, and of several processes that a
+ * launcher started on a machine each takes its own (mint_ranks_local). threads 0: as many as the
+ * process may use (affinity and cgroup).
  */
 int mint_backend_open(struct mint_dev **d, const char *device, enum mint_precision p, int threads,
                       struct mint_err *err);

@@ -12,6 +12,7 @@ struct mint_plugin {
     int abi; /* MINT_BACKEND_ABI; the first member for ever, so that versions can be told apart */
     /* index: which device. Fails with MINT_EDEVICE and the reason: no driver, no such device. */
     int (*open)(struct mint_dev **d, int index, enum mint_precision p, struct mint_err *err);
+    int (*count)(void); /* devices that there are; 0: none, or it cannot be said */
 };
 
 #define MINT_PLUGIN_SYMBOL "mint_backend_entry"

@@ -10,6 +10,7 @@
 
 struct counter {
     int64_t size;
+    uint64_t first;           /* leaves before it are another tree's */
     uint64_t count;           /* leaves so far, with those of another tree */
     float *level[LEVELS];     /* sum of an aligned block of 2^j leaves, or NULL: absent */
     float *edge[LEVELS];      /* the same for blocks whose left neighbour is another tree's */
@@ -20,7 +21,6 @@ struct counter {
 struct mint_gradtree {
     struct mint_dev *dev;
     size_t nparams;
-    uint64_t first; /* leaves before it are another tree's */
     struct counter *c;
 };
 
@@ -41,26 +41,34 @@ static void give_back(struct counter *c, float *buf)
         c->spare[c->nspare++] = buf;
 }
 
+static void start(struct counter *c, uint64_t first)
+{
+    memset(c->level, 0, sizeof c->level);
+    memset(c->edge, 0, sizeof c->edge);
+    c->first = c->count = first;
+}
+
+void mint_gradtree_forget(struct mint_gradtree *t, size_t p)
+{
+    struct counter *c = &t->c[p];
+    for (int j = 0; j < LEVELS; j++) {
+        give_back(c, c->level[j]);
+        give_back(c, c->edge[j]);
+    }
+    start(c, 0);
+}
+
 void mint_gradtree_reset(struct mint_gradtree *t)
 {
-    for (size_t p = 0; p < t->nparams; p++) {
-        struct counter *c = &t->c[p];
-        for (int j = 0; j < LEVELS; j++) {
-            give_back(c, c->level[j]);
-            give_back(c, c->edge[j]);
-            c->level[j] = c->edge[j] = NULL;
-        }
-        c->count = 0;
-    }
-    t->first = 0;
+    for (size_t p = 0; p < t->nparams; p++)
+        mint_gradtree_forget(t, p);
 }
 
 void mint_gradtree_begin(struct mint_gradtree *t, int64_t first)
 {
     mint_gradtree_reset(t);
-    t->first = (uint64_t)first;
     for (size_t p = 0; p < t->nparams; p++)
-        t->c[p].count = t->first;
+        start(&t->c[p], (uint64_t)first);
 }
 
 void mint_gradtree_free(struct mint_gradtree *t)
@@ -107,7 +115,7 @@ static int push(struct mint_gradtree *t, struct counter *c, int level, float *no
     for (; c->count >> j & 1; j++) {
         uint64_t neighbour = ((c->count >> j) - 1) << j;
         float *left = c->level[j];
-        if (neighbour < t->first) {
+        if (neighbour < c->first) {
             c->edge[j] = carry;
             c->count += UINT64_C(1) << level;
             return 0;
@@ -156,7 +164,7 @@ size_t mint_gradtree_nodes(const struct mint_gradtree *t, size_t p,
     const struct counter *c = &t->c[p];
     size_t n = 0;
     for (int j = 0; j < LEVELS; j++) {
-        uint64_t at = (t->first + (UINT64_C(1) << j) - 1) >> j << j;
+        uint64_t at = (c->first + (UINT64_C(1) << j) - 1) >> j << j;
         if (c->edge[j])
             nodes[n++] = (struct mint_gradnode){(int64_t)at, j, c->edge[j]};
     }
@@ -168,12 +176,20 @@ size_t mint_gradtree_nodes(const struct mint_gradtree *t, size_t p,
     return n;
 }
 
+size_t mint_gradtree_take(struct mint_gradtree *t, size_t p,
+                          struct mint_gradnode nodes[MINT_GRADTREE_NODES])
+{
+    size_t n = mint_gradtree_nodes(t, p, nodes);
+    start(&t->c[p], 0);
+    return n;
+}
+
 int mint_gradtree_sum(struct mint_gradtree *t, size_t p, float **sum, struct mint_err *err)
 {
     struct counter *c = &t->c[p];
     float *acc = NULL;
-    if (t->first)
-        MINT_BUG("a tree that begins at leaf %lld has no sum", (long long)t->first);
+    if (c->first)
+        MINT_BUG("a tree that begins at leaf %lld has no sum", (long long)c->first);
     for (int j = 0; j < LEVELS; j++) {
         float *left = c->level[j];
         c->level[j] = NULL;

@@ -45,10 +45,14 @@ struct mint_gradnode {
 #define MINT_GRADTREE_NODES 96
 size_t mint_gradtree_nodes(const struct mint_gradtree *t, size_t p,
                            struct mint_gradnode nodes[MINT_GRADTREE_NODES]);
+/* The same, and the buffers are the caller's until they are pushed: p starts anew, at leaf 0. */
+size_t mint_gradtree_take(struct mint_gradtree *t, size_t p,
+                          struct mint_gradnode nodes[MINT_GRADTREE_NODES]);
 /* Ends the sum of p and starts a new one. *sum is valid until the next call for p; NULL if all
  * leaves were absent. */
 int mint_gradtree_sum(struct mint_gradtree *t, size_t p, float **sum, struct mint_err *err);
-/* Forgets all leaves of all parameters. */
+/* Forgets all leaves of p, or of all parameters; the next one has number 0. */
+void mint_gradtree_forget(struct mint_gradtree *t, size_t p);
 void mint_gradtree_reset(struct mint_gradtree *t);
 
 #endif

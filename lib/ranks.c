@@ -14,16 +14,33 @@
 
 #define PLUGIN "mint-mpi.so"
 
+static long number(const char *variable, long otherwise)
+{
+    const char *s = getenv(variable);
+    return s ? strtol(s, NULL, 10) : otherwise;
+}
+
 /* Whether a launcher of MPI started this process along with others. */
 static bool in_a_job(void)
 {
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"};
-    for (size_t i = 0; i < MINT_ARRAY_LEN(sizes); i++) {
-        const char *n = getenv(sizes[i]);
-        if (n && strtol(n, NULL, 10) > 1)
+    for (size_t i = 0; i < MINT_ARRAY_LEN(sizes); i++)
+        if (number(sizes[i], 1) > 1)
             return true;
+    /* srun --mpi=pmix; without --mpi its tasks know nothing of each other */
+    return getenv("PMIX_RANK") && number("SLURM_STEP_NUM_TASKS", 1) > 1;
+}
+
+int mint_ranks_local(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                        "SLURM_LOCALID"};
+    for (size_t i = 0; i < MINT_ARRAY_LEN(names); i++) {
+        long n = number(names[i], -1);
+        if (n >= 0 && n < 10000)
+            return (int)n;
     }
-    return false;
+    return 0;
 }
 
 int mint_ranks_open(struct mint_ranks *r, struct mint_err *err)
@@ -61,7 +78,7 @@ void mint_ranks_close(struct mint_ranks *r)
 
 void mint_ranks_abort(const struct mint_ranks *r, int status)
 {
-    if (r->ops && r->size > 1)
+    if (r->ops && r->size > 1 && !r->failed)
         r->ops->abort(status);
 }
 
@@ -84,6 +101,25 @@ int mint_ranks_recv(const struct mint_ranks *r, int from, void *p, size_t n, str
 int mint_ranks_bcast(const struct mint_ranks *r, int root, void *p, size_t n, struct mint_err *err)
 {
     return r->size > 1 ? done(r->ops->bcast(root, p, n), "broadcast", err) : 0;
+}
+
+int mint_ranks_agree(struct mint_ranks *r, int rc, struct mint_err *err)
+{
+    struct mint_err why = {0};
+    if (r->size == 1)
+        return rc;
+    for (int i = 0; i < r->size; i++) {
+        int one = rc;
+        MINT_TRY(mint_ranks_bcast(r, i, &one, sizeof one, err));
+        if (one == 0)
+            continue;
+        if (r->rank == i && err)
+            why = *err;
+        MINT_TRY(mint_ranks_bcast(r, i, &why, sizeof why, err));
+        r->failed = true;
+        return mint_fail(err, why.code, "%s", why.msg);
+    }
+    return 0;
 }
 
 enum { PIECE = 1 << 20 };

@@ -34,6 +34,11 @@ int mint_trainer_new(struct mint_trainer **out, struct mint_model *m, struct min
     mint_room_init(&t->room, m, adapter, ref ? MINT_MAX(rank, ref->config.rank) : rank);
     limit_room(t);
     *out = t;
+    if (t->ranks && mint_exchange_open(&t->exchange, t->dev, t->ranks, err) < 0) {
+        mint_trainer_free(t);
+        *out = NULL;
+        return -1;
+    }
     if (!adapter)
         return 0;
     size_t n = adapter->nparams;
@@ -60,6 +65,8 @@ void mint_trainer_free(struct mint_trainer *t)
 {
     if (!t)
         return;
+    mint_exchange_close(t->exchange);
+    t->ops->free(t->dev, t->inbox);
     mint_room_release(&t->room);
     for (size_t i = 0; t->adapter && i < t->adapter->nparams; i++) {
         t->ops->free(t->dev, t->m[i]);
@@ -104,6 +111,11 @@ int mint_trainer_load_optimizer(struct mint_trainer *t, const struct mint_st *st
 int64_t mint_trainer_step_count(const struct mint_trainer *t)
 {
     return t->step;
+}
+
+const char *mint_trainer_exchange(const struct mint_trainer *t)
+{
+    return t->exchange ? mint_exchange_way(t->exchange) : NULL;
 }
 
 int mint_trainer_read(struct mint_trainer *t, size_t i, float *value, float *m, float *v,
@@ -276,7 +288,7 @@ static int share_pass(struct mint_trainer *t, const struct mint_datum_list *v,
                       struct mint_datum_sums *each, struct mint_err *err)
 {
     struct mint_share *shares = mint_xcalloc((size_t)t->ranks->size, sizeof *shares);
-    mint_trainer_shares(t, v, shares);
+    mint_trainer_shares(t, v->d, v->idle, v->n, shares);
     const struct mint_share *own = &shares[t->ranks->rank];
     struct mint_datum_list mine = {v->d + own->from, v->idle + own->from, own->to - own->from};
     t->leaves = own->number;

@@ -34,7 +34,7 @@ struct mint_train_opts {
     bool train_idle; /* and backward, which changes no bit (for tests) */
     /* The processes that share each step, of which every one makes the same calls and gets the same
      * result; NULL: this one alone. Outlives the trainer. */
-    const struct mint_ranks *ranks;
+    struct mint_ranks *ranks;
 };
 
 /* What a step saw. */
@@ -65,6 +65,8 @@ int mint_trainer_load_optimizer(struct mint_trainer *t, const struct mint_st *st
 int64_t mint_trainer_step_count(const struct mint_trainer *t);
 /* What is computed again, as decided for the micro-batches so far. */
 enum mint_recompute mint_trainer_recompute(const struct mint_trainer *t);
+/* How gradients travel between the processes, in words; NULL: there is one. */
+const char *mint_trainer_exchange(const struct mint_trainer *t);
 /* Downloads value, m and v of parameter i into host buffers of rows*cols floats. */
 int mint_trainer_read(struct mint_trainer *t, size_t i, float *value, float *m, float *v,
                       struct mint_err *err);

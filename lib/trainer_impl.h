@@ -4,6 +4,7 @@
 #ifndef MINT_TRAINER_IMPL_H
 #define MINT_TRAINER_IMPL_H
 
+#include "exchange.h"
 #include "trainer.h"
 #include "trainer_batch.h"
 #include "trainer_room.h"
@@ -21,7 +22,10 @@ struct mint_trainer {
     int64_t leaves; /* families so far in the step */
     float **m, **v; /* a parameter each */
     int64_t step;
-    const struct mint_ranks *ranks; /* NULL: one process */
+    struct mint_ranks *ranks; /* NULL: one process */
+    struct mint_exchange *exchange;
+    char *inbox; /* on the device */
+    size_t inbox_bytes;
 };
 
 /* Datums that go through together: d[0..n), of which idle may be left out. */
@@ -51,12 +55,15 @@ struct mint_share {
     size_t from, to;
     int64_t number;
 };
-/* share[r] of each rank r: contiguous, about equal in rows, the same on all. */
-void mint_trainer_shares(const struct mint_trainer *t, const struct mint_datum_list *v,
-                         struct mint_share *share);
+/* share[r] of each rank r: contiguous, about equal in rows, the same on all. idle may be NULL. */
+void mint_trainer_shares(const struct mint_trainer *t, const struct mint_datum *const *d,
+                         const bool *idle, size_t n, struct mint_share *share);
 /* Everybody's part of each goes to all. */
 int mint_trainer_gather(const struct mint_trainer *t, const struct mint_share *share,
                         struct mint_datum_sums *each, struct mint_err *err);
+/* The same of rows, of which datum k has d[k]->n. */
+int mint_trainer_gather_rows(const struct mint_trainer *t, const struct mint_datum *const *d,
+                             const struct mint_share *share, float *rows, struct mint_err *err);
 /* Everybody's leaves become one leaf, the sum of all, on all. */
 int mint_trainer_join(struct mint_trainer *t, struct mint_err *err);
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trainer_pass.c: a micro-batch through the model, forward and backward. */
 #include <math.h>
+#include <stdlib.h>
 
+#include "mem.h"
 #include "trainer_impl.h"
 
 /* Residual stream through all layers; in training x[l] keeps the input of layer l. */
@@ -327,9 +329,9 @@ static int forward_micro(struct mint_trainer *t, const struct mint_datum *const 
     return rc;
 }
 
-int mint_trainer_forward(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
-                         const struct mint_adapter *adapter, bool all, float *lp,
-                         struct mint_err *err)
+static int forward_all(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
+                       const struct mint_adapter *adapter, bool all, float *lp,
+                       struct mint_err *err)
 {
     for (size_t at = 0; at < n;) {
         size_t k = mint_pack_fit(d + at, NULL, n - at, t->o.micro_tokens, all);
@@ -339,4 +341,23 @@ int mint_trainer_forward(struct mint_trainer *t, const struct mint_datum *const 
         at += k;
     }
     return 0;
+}
+
+int mint_trainer_forward(struct mint_trainer *t, const struct mint_datum *const *d, size_t n,
+                         const struct mint_adapter *adapter, bool all, float *lp,
+                         struct mint_err *err)
+{
+    if (!t->ranks)
+        return forward_all(t, d, n, adapter, all, lp, err);
+    struct mint_share *shares = mint_xcalloc((size_t)t->ranks->size, sizeof *shares);
+    mint_trainer_shares(t, d, NULL, n, shares);
+    const struct mint_share *own = &shares[t->ranks->rank];
+    float *at = lp;
+    for (size_t k = 0; k < own->from; k++)
+        at += d[k]->n;
+    int rc = forward_all(t, d + own->from, own->to - own->from, adapter, all, at, err);
+    if (rc == 0)
+        rc = mint_trainer_gather_rows(t, d, shares, lp, err);
+    free(shares);
+    return rc;
 }

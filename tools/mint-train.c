@@ -404,6 +404,7 @@ static int existing(const struct session *s, struct mint_err *err)
         return mint_fail(err, MINT_EMODEL,
                          "%s exists and was made from %s; remove it, or choose another --to", to,
                          differs);
+    mint_note("%s is there already, made from the same base, parent, datums and options", to);
     return 1;
 }
 
@@ -477,6 +478,10 @@ static int put_metrics(const struct session *s, const struct mint_train_report *
     mint_metrics_double(&m, "optim/lr", r->lr);
     mint_metrics_double(&m, "perf/tokens_per_s", seconds > 0 ? (double)st->tokens / seconds : 0);
     mint_metrics_double(&m, "time/total", seconds);
+    if (s->ranks.size > 1) {
+        mint_metrics_int(&m, "processes", s->ranks.size);
+        mint_metrics_str(&m, "exchange", mint_trainer_exchange(s->trainer));
+    }
     return mint_metrics_end(&m, s->o->common.metrics, err);
 }
 
@@ -632,7 +637,7 @@ static int make_trainer(struct session *s, struct mint_err *err)
                                        p->checkpoint.state.step, err);
 }
 
-static int say_plan(const struct session *s)
+static void say_plan(const struct session *s)
 {
     int64_t positions = 0;
     enum mint_recompute again;
@@ -648,10 +653,10 @@ static int say_plan(const struct session *s)
               s->data.n, (long long)positions, (long long)mint_train_planned(&s->config, s->data.n),
               (double)bytes / 1e6, mint_recompute_names[again]);
     free(d);
-    return 0;
 }
 
-static int work(struct session *s, struct mint_err *err)
+/* 1: there is nothing left to do. */
+static int prepare(struct session *s, struct mint_err *err)
 {
     const struct options *o = s->o;
     if (open_model(s, o, err) < 0)
@@ -660,23 +665,30 @@ static int work(struct session *s, struct mint_err *err)
         return -1;
     if (read_data(s, err) < 0)
         return -1;
-    if (o->dry_run)
-        return say_plan(s);
     if (o->forward_only)
-        return make_trainer(s, err) < 0 ? -1 : forward_only(s, err);
+        return 0;
+    if (o->dry_run) {
+        say_plan(s);
+        return 1;
+    }
     if (fill_state(s, err) < 0)
         return -1;
     if (check_schedule(s, err) < 0)
         return -1;
-    int there = existing(s, err);
-    if (there < 0)
+    return existing(s, err);
+}
+
+static int work(struct session *s, struct mint_err *err)
+{
+    int rc = prepare(s, err);
+    bool done = rc == 1;
+    if (mint_ranks_agree(&s->ranks, done ? 0 : rc, err) < 0)
         return -1;
-    if (there)
-        mint_note("%s is there already, made from the same base, parent, datums and options",
-                  o->to);
-    else if (make_trainer(s, err) < 0 || train(s, err) < 0)
+    if (done)
+        return 0;
+    if (make_trainer(s, err) < 0)
         return -1;
-    return 0;
+    return s->o->forward_only ? forward_only(s, err) : train(s, err);
 }
 
 static void close_all(struct session *s)
@@ -728,7 +740,8 @@ static int run(struct options *o, struct mint_ranks *ranks, uint64_t *skipped, s
     o->to = to;
     fill_config(&s, o);
     rc = work(&s, err);
-    *skipped = s.data.skipped;
+    *ranks = s.ranks;
+    *skipped = is_first(&s) ? s.data.skipped : 0;
     close_all(&s);
     free(to);
     return rc;
@@ -760,7 +773,8 @@ int main(int argc, char **argv)
     mint_cli_begin(&tool, argc, argv, &o);
     struct mint_ranks ranks = {.size = 1};
     int rc = run(&o, &ranks, &skipped, &err);
-    int status = mint_cli_end(rc, &err, skipped);
+    bool told = ranks.failed && ranks.rank > 0; /* by the first */
+    int status = told ? 1 : mint_cli_end(rc, &err, skipped);
     if (rc < 0)
         mint_ranks_abort(&ranks, status); /* the others would wait */
     mint_ranks_close(&ranks);

@@ -16,7 +16,8 @@ enum cudaError_t {
     cudaErrorMemoryAllocation = 2,
     cudaErrorInsufficientDriver = 35,
     cudaErrorNoDevice = 100,
-    cudaErrorInvalidDevice = 101
+    cudaErrorInvalidDevice = 101,
+    cudaErrorNotReady = 600
 };
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost,
@@ -152,6 +153,10 @@ static inline cudaError_t cudaStreamDestroy(cudaStream_t)
 {
     return cudaSuccess;
 }
+static inline cudaError_t cudaStreamQuery(cudaStream_t)
+{
+    return cudaSuccess;
+}
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t)
 {
     return cudaSuccess;
@@ -177,6 +182,8 @@ static inline const char *cudaGetErrorName(cudaError_t e)
         return "cudaErrorNoDevice";
     case cudaErrorInvalidDevice:
         return "cudaErrorInvalidDevice";
+    case cudaErrorNotReady:
+        return "cudaErrorNotReady";
     }
     return "?";
 }
