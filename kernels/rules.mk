@@ -5,6 +5,7 @@
 # The same sources go through nvcc and, with the emulator of tests/kernels, through g++:
 #   B/lib/mint/mint-cuda.so              the plugin
 #   B/tests/kernels/mint-cuda.so         the plugin on the emulator, for tests (MINT_BACKEND_DIR=B/tests/kernels)
+#   B/tests/kernels/libnccl-emulated.so  a stand-in for NCCL, between processes (LD_LIBRARY_PATH)
 #   B/tests/kernels/{plain,asan,tsan}    the cases of the kernels, on the emulator
 #   B/tests/kernels/gpu                  the same cases for a device
 
@@ -60,8 +61,14 @@ $(B)/tests/kernels/mint-cuda.so: $(KERNELS:%.cu=$(B)/obj/emu-plain/%.o) $(PLUGIN
 	$(call say,LINK)
 	$(Q)$(CXX) -shared -Wl,-z,defs $^ -o $@
 
+$(B)/tests/kernels/libnccl-emulated.so: $(B)/obj/emu-plain/tests/kernels/emu_nccl.o
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CXX) -shared -Wl,-z,defs $^ -o $@
+
 # What make test runs of this, where there is a C++ compiler; the sanitizers' flavour does without, the emulator has its own.
-EMU_TESTS := $(if $(filter 1,$(X86)),$(if $(SAN)$(if $(shell command -v $(CXX)),,none),,$(B)/tests/kernels/plain $(B)/tests/kernels/mint-cuda.so))
+EMU_TESTS := $(if $(filter 1,$(X86)),$(if $(SAN)$(if $(shell command -v $(CXX)),,none),,\
+	$(addprefix $(B)/tests/kernels/,plain mint-cuda.so libnccl-emulated.so)))
 
 # ---- for devices -----------------------------------------------------------------------------------------------------
 
@@ -111,7 +118,7 @@ $(B)/tests/kernels/types: tests/kernels/types_check.cpp tests/kernels/types_nvid
 	$(Q)$(CXX) $@.1.o $@.2.o -o $@
 
 # make test runs the quick cases; this runs all of them, the sanitizers', and what needs nvcc but no GPU: some minutes.
-EMU_ALL := plain asan tsan bugs-plain bugs-asan bugs-tsan mint-cuda.so
+EMU_ALL := plain asan tsan bugs-plain bugs-asan bugs-tsan mint-cuda.so libnccl-emulated.so
 GATES := $(if $(NVCC),$(B)/lib/mint/mint-cuda.so $(B)/tests/kernels/gpu $(B)/tests/kernels/types)
 .PHONY: test-kernels
 test-kernels: all $(EMU_ALL:%=$(B)/tests/kernels/%) $(GATES) ## all that can be said of the CUDA kernels without a GPU (minutes)
