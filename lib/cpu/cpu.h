@@ -36,7 +36,8 @@ typedef uint16_t cpu_bf16;
  * bb, fb, ff take one panel; next (may be NULL): memory that will be needed soon, next_bytes of it,
  * for prefetch. bb_panels, fb_panels take several neighbouring panels, panel_elems apart, for
  * neighbouring 32 columns of C; of the panels * pairs * 128 bytes at next (may be NULL) they
- * prefetch, for each pair, the first 64 bytes if lines & 1 and the second if lines & 2.
+ * prefetch, of what belongs to each panel, the first half if half is 1, the second if it is 2, all
+ * if it is 3.
  */
 struct cpu_tiles {
     void (*bb)(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs, float *c,
@@ -47,10 +48,10 @@ struct cpu_tiles {
                size_t ldc, bool first, const void *next, size_t next_bytes);
     void (*bb_panels)(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p,
                       size_t panel_elems, int panels, size_t pairs, float *c, size_t ldc,
-                      bool first, const void *next, int lines);
+                      bool first, const void *next, int half);
     void (*fb_panels)(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t panel_elems,
                       int panels, size_t pairs, float *c, size_t ldc, bool first, const void *next,
-                      int lines);
+                      int half);
     /* Panel from rows 0..rows-1 (<= 32) of w, k elements each: p[(k+1)/2][32][2], zeros behind rows
      * and k. */
     void (*pack)(cpu_bf16 *p, const cpu_bf16 *w, size_t ldw, int rows, size_t k);
@@ -98,7 +99,8 @@ static inline struct cpu_dev *cpu_dev(struct mint_dev *d)
     return (struct cpu_dev *)(void *)d;
 }
 
-/* Runs fn(ctx, i, thread) for i in [0, n) on the device's threads, handed out dynamically, with
+/* Runs fn(ctx, i, thread) for i in [0, n) on the device's threads, neighbouring i as a rule
+ * one after the other on one thread, with
  * FTZ/DAZ set and restored. fn must write only what belongs to i. n == 1 or one thread: on the
  * calling thread. Not nested. */
 void cpu_parallel(struct cpu_dev *d, int64_t n, void (*fn)(void *ctx, int64_t i, int thread),

@@ -23,19 +23,19 @@ static enum cpu_kind kind_for(const struct cpu_dev *d, enum mint_dtype panel_typ
 }
 
 static void whole_pairs(const struct cpu_product *g, const void *a, int rows, size_t panel,
-                        int panels, float *c, size_t ldc, int lines)
+                        int panels, float *c, size_t ldc, int half)
 {
     const void *p = cpu_at(g->p, panel * g->panel_elems, cpu_kind_panel_bytes(g->kind));
     size_t pairs = (size_t)g->depth / 2;
-    const char *next = g->next && lines ? (const char *)g->next + panel * pairs * 128 : NULL;
+    const char *next = g->next && half ? (const char *)g->next + panel * pairs * 128 : NULL;
     switch (g->kind) {
     case CPU_BB:
         g->tiles->bb_panels(a, g->lda, rows, p, g->panel_elems, panels, pairs, c, ldc, g->first,
-                            next, lines);
+                            next, half);
         break;
     case CPU_FB:
         g->tiles->fb_panels(a, g->lda, rows, p, g->panel_elems, panels, pairs, c, ldc, g->first,
-                            next, lines);
+                            next, half);
         break;
     case CPU_FF:
         for (int j = 0; j < panels; j++)
@@ -69,10 +69,10 @@ static void last_pair(const struct cpu_product *g, const void *a, int rows, size
 
 /* Rows (one tile) against panels, all of whose columns may be written. */
 static void multiply_tile(const struct cpu_product *g, const void *a, int rows, size_t panel,
-                          int panels, float *c, size_t ldc, int lines)
+                          int panels, float *c, size_t ldc, int half)
 {
     if (g->depth >= 2)
-        whole_pairs(g, a, rows, panel, panels, c, ldc, lines);
+        whole_pairs(g, a, rows, panel, panels, c, ldc, half);
     if (g->depth % 2)
         last_pair(g, a, rows, panel, panels, c, ldc);
 }
@@ -92,11 +92,11 @@ void cpu_multiply(const struct cpu_product *g)
     size_t rest = (size_t)(g->cols % CPU_PANEL);
     for (int64_t t = 0; t < tiles; t++) {
         int rows = (int)((g->rows - m + tiles - t - 1) / (tiles - t));
-        int lines = tiles == 1 ? 3 : t < 2 ? (int)t + 1 : 0;
+        int half = tiles == 1 ? 3 : t < 2 ? (int)t + 1 : 0;
         const void *a = cpu_at(g->a, (size_t)m * g->lda, cpu_kind_a_bytes(g->kind));
         float *c = g->c + (size_t)m * g->ldc;
         if (full)
-            multiply_tile(g, a, rows, 0, full, c, g->ldc, lines);
+            multiply_tile(g, a, rows, 0, full, c, g->ldc, half);
         if (rest) {
             float part[CPU_TILE_ROWS * CPU_PANEL];
             float *edge = c + full * CPU_PANEL;
@@ -104,7 +104,7 @@ void cpu_multiply(const struct cpu_product *g)
                 memset(part, 0, sizeof part);
                 copy_block(part, CPU_PANEL, edge, g->ldc, rows, rest);
             }
-            multiply_tile(g, a, rows, (size_t)full, 1, part, CPU_PANEL, lines);
+            multiply_tile(g, a, rows, (size_t)full, 1, part, CPU_PANEL, half);
             copy_block(edge, g->ldc, part, CPU_PANEL, rows, rest);
         }
         m += rows;

@@ -125,15 +125,7 @@ static void linear_job(void *ctx, int64_t i, int thread)
         add_lora(l, thread, y, n0, n1);
 }
 
-/* Columns of a job. Below 128 rows the weights must stream, and the panel that is fetched ahead
- * should be one's own: long chunks. */
-static int64_t columns_a_job(const struct cpu_dev *d, int64_t N, int64_t T)
-{
-    int64_t step = N / d->base.threads / 2 / 256 * 256;
-    if (T >= 128)
-        return 128;
-    return MINT_MAX(128, MINT_MIN(step, 512));
-}
+#define JOB_COLS 128 /* of y in one job: few, so that no thread waits long for another */
 
 static bool has_lora(const struct mint_lora *lora)
 {
@@ -170,7 +162,7 @@ int cpu_linear(struct mint_dev *dev, float *y, int64_t ldy, const void *x,
     }
     if (!y)
         return 0;
-    l.step = columns_a_job(d, w->N, T);
+    l.step = JOB_COLS;
     cpu_share(d, (w->N + l.step - 1) / l.step, T * w->N * w->K, linear_job, &l);
     return 0;
 }

@@ -2,6 +2,7 @@
 /*
  * cpu_threads.c: loops over the device's threads, and the floating-point mode in them.
  *
+ * Each thread begins with a stretch of the loop that is its own, then helps with the others'.
  * Workers join a loop while it is open, and only those that joined are waited for. So a worker that
  * the kernel has not scheduled costs nothing, and a busy machine slows a loop by no more than its
  * share. Waiting is a short spin (ops follow each other within microseconds), then sleep.
@@ -74,6 +75,14 @@ static void restore(fp_mode old)
 #define SPINS 3000     /* pauses: some 50 microseconds */
 #define OPEN  0x10000u /* in state, above the count of workers that are in the loop */
 
+/* The part of a loop that one thread begins with, and that others go on with when they are done
+ * with theirs: neighbouring jobs follow each other in one thread, which may fetch ahead. */
+struct stretch {
+    atomic_int_least64_t next;
+    int64_t end;
+    char apart[48]; /* from the cache line of the next one */
+};
+
 struct worker {
     struct cpu_pool *pool;
     pthread_t id;
@@ -88,8 +97,7 @@ struct cpu_pool {
     atomic_uint sleepers; /* workers that may sleep */
     atomic_bool quit;
     /* The loop. Written while it is closed and nobody is inside. */
-    int64_t n;
-    atomic_int_least64_t next;
+    struct stretch *stretches; /* one a thread */
     void (*fn)(void *ctx, int64_t i, int thread);
     void *ctx;
 };
@@ -116,11 +124,13 @@ static void wake(atomic_uint *word, int n)
 static void run_jobs(struct cpu_pool *p, int thread)
 {
     fp_mode old = flush_subnormals();
-    for (;;) {
-        int64_t i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
-        if (i >= p->n)
-            break;
-        p->fn(p->ctx, i, thread);
+    for (int k = 0; k <= p->nworkers; k++) {
+        struct stretch *s = &p->stretches[(thread + k) % (p->nworkers + 1)];
+        while (atomic_load_explicit(&s->next, memory_order_relaxed) < s->end) {
+            int64_t i = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed);
+            if (i < s->end)
+                p->fn(p->ctx, i, thread);
+        }
     }
     restore(old);
 }
@@ -185,6 +195,7 @@ static struct cpu_pool *pool_new(int nworkers)
     struct cpu_pool *p = mint_xcalloc(1, sizeof *p);
     sigset_t all, old;
     p->workers = mint_xcalloc((size_t)nworkers, sizeof *p->workers);
+    p->stretches = mint_xcalloc((size_t)nworkers + 1, sizeof *p->stretches);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
     for (; p->nworkers < nworkers; p->nworkers++) {
@@ -206,6 +217,7 @@ void cpu_pool_free(struct cpu_pool *p)
     wake(&p->loops, INT_MAX);
     for (int i = 0; i < p->nworkers; i++)
         pthread_join(p->workers[i].id, NULL);
+    free(p->stretches);
     free(p->workers);
     free(p);
 }
@@ -228,10 +240,13 @@ void cpu_parallel(struct cpu_dev *d, int64_t n, void (*fn)(void *ctx, int64_t i,
     if (!d->pool)
         d->pool = pool_new(d->base.threads - 1);
     struct cpu_pool *p = d->pool;
-    p->n = n;
     p->fn = fn;
     p->ctx = ctx;
-    atomic_store(&p->next, 0);
+    for (int t = 0; t <= p->nworkers; t++) {
+        struct stretch *s = &p->stretches[t];
+        s->end = n * (t + 1) / (p->nworkers + 1);
+        atomic_store_explicit(&s->next, n * t / (p->nworkers + 1), memory_order_relaxed);
+    }
     atomic_store(&p->state, OPEN);
     atomic_fetch_add(&p->loops, 1);
     if (atomic_load(&p->sleepers) > 0)

@@ -197,11 +197,11 @@ TARGET static void block_of_bf16(float *block, const cpu_bf16 *a, size_t lda, in
 /* The panel's own stream is fetched ahead; next is not needed. */
 TARGET static void fb_panels(const float *a, size_t lda, int rows, const cpu_bf16 *p,
                              size_t panel_elems, int panels, size_t pairs, float *c, size_t ldc,
-                             bool first, const void *next, int lines)
+                             bool first, const void *next, int half)
 {
     float block[CPU_TILE_ROWS * BLOCK_LD] __attribute__((aligned(64)));
     (void)next;
-    (void)lines;
+    (void)half;
     for (size_t k = 0; k < pairs; k += BLOCK_PAIRS) {
         size_t n = MINT_MIN(pairs - k, (size_t)BLOCK_PAIRS);
         block_of_f32(block, a + 2 * k, lda, rows, 2 * n);
@@ -213,11 +213,11 @@ TARGET static void fb_panels(const float *a, size_t lda, int rows, const cpu_bf1
 
 TARGET static void bb_panels(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p,
                              size_t panel_elems, int panels, size_t pairs, float *c, size_t ldc,
-                             bool first, const void *next, int lines)
+                             bool first, const void *next, int half)
 {
     float block[CPU_TILE_ROWS * BLOCK_LD] __attribute__((aligned(64)));
     (void)next;
-    (void)lines;
+    (void)half;
     for (size_t k = 0; k < pairs; k += BLOCK_PAIRS) {
         size_t n = MINT_MIN(pairs - k, (size_t)BLOCK_PAIRS);
         block_of_bf16(block, a + 2 * k, lda, rows, 2 * n);

@@ -42,18 +42,9 @@ INLINE __m512 odd_k(__m512i w)
     return _mm512_castsi512_ps(_mm512_and_si512(w, _mm512_set1_epi32((int)0xffff0000)));
 }
 
-/* What a k pair fetches of what comes next: of 128 bytes, the halves that lines names. */
-INLINE void fetch(const char *next, size_t k, int lines)
-{
-    if (lines & 1)
-        _mm_prefetch(next + k * 128, _MM_HINT_T1);
-    if (lines & 2)
-        _mm_prefetch(next + k * 128 + 64, _MM_HINT_T1);
-}
-
 /* Up to 12 rows of a block against one panel. */
 INLINE void tile_fb(const int rows, const float *a, const cpu_bf16 *p, size_t pairs, float *c,
-                    size_t ldc, bool first, const char *next, int lines)
+                    size_t ldc, bool first, const char *next, int half)
 {
     __m512 acc[CPU_TILE_ROWS][2];
     UNROLL
@@ -64,7 +55,7 @@ INLINE void tile_fb(const int rows, const float *a, const cpu_bf16 *p, size_t pa
     ROLLED
     for (size_t k = 0; k < pairs; k++) {
         __m512i w0 = _mm512_loadu_si512(p + k * 64), w1 = _mm512_loadu_si512(p + k * 64 + 32);
-        fetch(next, k, lines);
+        cpu_tiles512_fetch(next, k, half);
         _mm_prefetch((const char *)(p + k * 64) + AHEAD, _MM_HINT_T0);
         _mm_prefetch((const char *)(p + k * 64) + AHEAD + 64, _MM_HINT_T0);
         __m512 v0 = odd_k(w0), v1 = odd_k(w1);
@@ -167,12 +158,12 @@ INLINE void wide_fb(const int rows, const int panels, const float *a, const cpu_
 }
 
 TARGET static void one_fb(const float *a, int rows, const cpu_bf16 *p, size_t pairs, float *c,
-                          size_t ldc, bool first, const char *next, int lines)
+                          size_t ldc, bool first, const char *next, int half)
 {
     switch (rows) {
-#define CASE(n)                                              \
-    case n:                                                  \
-        tile_fb(n, a, p, pairs, c, ldc, first, next, lines); \
+#define CASE(n)                                             \
+    case n:                                                 \
+        tile_fb(n, a, p, pairs, c, ldc, first, next, half); \
         break;
         CPU_TILES512_ROWS(CASE)
 #undef CASE
@@ -196,7 +187,7 @@ TARGET static void few_fb(int panels, const float *a, int rows, const cpu_bf16 *
  */
 TARGET static void block_fb(const float *a, int rows, const cpu_bf16 *p, size_t panel_elems,
                             int panels, size_t pairs, float *c, size_t ldc, bool first,
-                            const char *next, size_t next_panel, int lines)
+                            const char *next, size_t next_panel, int half)
 {
     int j = 0;
     if (rows <= 3)
@@ -209,7 +200,7 @@ TARGET static void block_fb(const float *a, int rows, const cpu_bf16 *p, size_t 
                    ldc, first);
     for (; j < panels; j++)
         one_fb(a, rows, p + (size_t)j * panel_elems, pairs, c + j * CPU_PANEL, ldc, first,
-               next ? next + (size_t)j * next_panel : NULL, next ? lines : 0);
+               next ? next + (size_t)j * next_panel : NULL, next ? half : 0);
 }
 
 /* n floats of each row into the block. */
@@ -234,27 +225,29 @@ TARGET static void block_of_bf16(float *block, const cpu_bf16 *a, size_t lda, in
 
 TARGET void cpu_tiles512_fb_panels(const float *a, size_t lda, int rows, const cpu_bf16 *p,
                                    size_t panel_elems, int panels, size_t pairs, float *c,
-                                   size_t ldc, bool first, const void *next, int lines)
+                                   size_t ldc, bool first, const void *next, int half)
 {
     float block[CPU_TILE_ROWS * BLOCK_LD] __attribute__((aligned(64)));
     for (size_t k = 0; k < pairs; k += BLOCK_PAIRS) {
         size_t n = MINT_MIN(pairs - k, (size_t)BLOCK_PAIRS);
         block_of_f32(block, a + 2 * k, lda, rows, 2 * n);
         block_fb(block, rows, p + k * 64, panel_elems, panels, n, c, ldc, first && k == 0,
-                 next ? (const char *)next + k * 128 : NULL, pairs * 128, lines);
+                 next ? (const char *)next + cpu_tiles512_fetched(k, pairs, half) : NULL,
+                 pairs * 128, half);
     }
 }
 
 TARGET static void bb_panels(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p,
                              size_t panel_elems, int panels, size_t pairs, float *c, size_t ldc,
-                             bool first, const void *next, int lines)
+                             bool first, const void *next, int half)
 {
     float block[CPU_TILE_ROWS * BLOCK_LD] __attribute__((aligned(64)));
     for (size_t k = 0; k < pairs; k += BLOCK_PAIRS) {
         size_t n = MINT_MIN(pairs - k, (size_t)BLOCK_PAIRS);
         block_of_bf16(block, a + 2 * k, lda, rows, 2 * n);
         block_fb(block, rows, p + k * 64, panel_elems, panels, n, c, ldc, first && k == 0,
-                 next ? (const char *)next + k * 128 : NULL, pairs * 128, lines);
+                 next ? (const char *)next + cpu_tiles512_fetched(k, pairs, half) : NULL,
+                 pairs * 128, half);
     }
 }
 

@@ -19,6 +19,25 @@
     CASE(2, 1) CASE(2, 2) CASE(2, 3) CASE(2, 4) CASE(2, 5) CASE(2, 6)
 /* clang-format on */
 
+/* What pair k fetches of a panel that comes next, and where in it that begins: half as in struct
+ * cpu_tiles; 0 nothing. Neighbouring lines one after the other are what the hardware goes on with.
+ */
+static inline __attribute__((always_inline)) void cpu_tiles512_fetch(const char *next, size_t k,
+                                                                     int half)
+{
+    if (half == 3) {
+        __builtin_prefetch(next + k * 128, 0, 2);
+        __builtin_prefetch(next + k * 128 + 64, 0, 2);
+    } else if (half) {
+        __builtin_prefetch(next + k * 64, 0, 2);
+    }
+}
+
+static inline size_t cpu_tiles512_fetched(size_t k, size_t pairs, int half)
+{
+    return half == 3 ? k * 128 : k * 64 + (half == 2 ? pairs * 64 : 0);
+}
+
 void cpu_tiles512_fb(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs,
                      float *c, size_t ldc, bool first, const void *next, size_t next_bytes);
 void cpu_tiles512_ff(const float *a, size_t lda, int rows, const float *p, size_t pairs, float *c,

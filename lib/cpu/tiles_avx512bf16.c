@@ -32,7 +32,7 @@ INLINE __m512bh broadcast_pair(const cpu_bf16 *a)
 
 /* Up to 12 rows against one panel; fetches as in tiles_avx512.c. */
 INLINE void tile_bb(const int rows, const cpu_bf16 *a, size_t lda, const cpu_bf16 *p, size_t pairs,
-                    float *c, size_t ldc, bool first, const char *next, int lines)
+                    float *c, size_t ldc, bool first, const char *next, int half)
 {
     __m512 acc[CPU_TILE_ROWS][2];
     UNROLL
@@ -43,10 +43,7 @@ INLINE void tile_bb(const int rows, const cpu_bf16 *a, size_t lda, const cpu_bf1
     ROLLED
     for (size_t k = 0; k < pairs; k++) {
         __m512bh w0 = load_pairs(p + k * 64), w1 = load_pairs(p + k * 64 + 32);
-        if (lines & 1)
-            _mm_prefetch(next + k * 128, _MM_HINT_T1);
-        if (lines & 2)
-            _mm_prefetch(next + k * 128 + 64, _MM_HINT_T1);
+        cpu_tiles512_fetch(next, k, half);
         UNROLL
         for (int i = 0; i < rows; i++) {
             __m512bh x = broadcast_pair(a + (size_t)i * lda + 2 * k);
@@ -98,12 +95,12 @@ INLINE void wide_bb(const int rows, const int panels, const cpu_bf16 *a, size_t 
 }
 
 TARGET static void one_bb(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs,
-                          float *c, size_t ldc, bool first, const char *next, int lines)
+                          float *c, size_t ldc, bool first, const char *next, int half)
 {
     switch (rows) {
-#define CASE(n)                                                   \
-    case n:                                                       \
-        tile_bb(n, a, lda, p, pairs, c, ldc, first, next, lines); \
+#define CASE(n)                                                  \
+    case n:                                                      \
+        tile_bb(n, a, lda, p, pairs, c, ldc, first, next, half); \
         break;
         CPU_TILES512_ROWS(CASE)
 #undef CASE
@@ -125,7 +122,7 @@ TARGET static void few_bb(int panels, const cpu_bf16 *a, size_t lda, int rows, c
 
 TARGET static void bb_panels(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p,
                              size_t panel_elems, int panels, size_t pairs, float *c, size_t ldc,
-                             bool first, const void *next, int lines)
+                             bool first, const void *next, int half)
 {
     int j = 0;
     if (rows <= 3)
@@ -138,7 +135,10 @@ TARGET static void bb_panels(const cpu_bf16 *a, size_t lda, int rows, const cpu_
                    c + j * CPU_PANEL, ldc, first);
     for (; j < panels; j++)
         one_bb(a, lda, rows, p + (size_t)j * panel_elems, pairs, c + j * CPU_PANEL, ldc, first,
-               next ? (const char *)next + (size_t)j * pairs * 128 : NULL, next ? lines : 0);
+               next ? (const char *)next + (size_t)j * pairs * 128 +
+                          cpu_tiles512_fetched(0, pairs, half)
+                    : NULL,
+               next ? half : 0);
 }
 
 TARGET static void bb(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p, size_t pairs,

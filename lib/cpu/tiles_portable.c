@@ -66,10 +66,10 @@ static void ff(const float *a, size_t lda, int rows, const float *p, size_t pair
 
 static void bb_panels(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p,
                       size_t panel_elems, int panels, size_t pairs, float *c, size_t ldc,
-                      bool first, const void *next, int lines)
+                      bool first, const void *next, int half)
 {
     (void)next;
-    (void)lines;
+    (void)half;
     for (int j = 0; j < panels; j++)
         bb(a, lda, rows, p + (size_t)j * panel_elems, pairs, c + j * CPU_PANEL, ldc, first, NULL,
            0);
@@ -77,10 +77,10 @@ static void bb_panels(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p
 
 static void fb_panels(const float *a, size_t lda, int rows, const cpu_bf16 *p, size_t panel_elems,
                       int panels, size_t pairs, float *c, size_t ldc, bool first, const void *next,
-                      int lines)
+                      int half)
 {
     (void)next;
-    (void)lines;
+    (void)half;
     for (int j = 0; j < panels; j++)
         fb(a, lda, rows, p + (size_t)j * panel_elems, pairs, c + j * CPU_PANEL, ldc, first, NULL,
            0);
