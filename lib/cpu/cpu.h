@@ -99,10 +99,9 @@ static inline struct cpu_dev *cpu_dev(struct mint_dev *d)
     return (struct cpu_dev *)(void *)d;
 }
 
-/* Runs fn(ctx, i, thread) for i in [0, n) on the device's threads, neighbouring i as a rule
- * one after the other on one thread, with
- * FTZ/DAZ set and restored. fn must write only what belongs to i. n == 1 or one thread: on the
- * calling thread. Not nested. */
+/* Runs fn(ctx, i, thread) for i in [0, n) on the device's threads, neighbouring i as a rule one
+ * after the other on one thread, with FTZ/DAZ set and restored. fn must write only what belongs to
+ * i. n == 1 or one thread: on the calling thread. Not nested. */
 void cpu_parallel(struct cpu_dev *d, int64_t n, void (*fn)(void *ctx, int64_t i, int thread),
                   void *ctx);
 void cpu_pool_free(struct cpu_pool *p); /* NULL is fine */
