@@ -22,46 +22,14 @@ END
 }
 
 known='run|model|prompts|steps|start|seed|device|precision|threads|sample\.[a-z0-9-]+|score[0-9]*(\.[a-z0-9-]+)?'
+known="$known"'|demonstrations(\.[a-z0-9-]+)?|sft\.[a-z0-9-]+'
 known="$known"'|dynamic\.(groups|max-waves)|environment(\.[a-z0-9-]+)?|(advantage|train|adapter|eval)\.[a-z0-9-]+'
 # Names that a run may change: they do not enter any byte of a step that is done.
 free='run|steps|threads|eval\.every'
 
-parse() {
-    conf_file='' run_dir=''
-    while [ $# -gt 0 ]; do
-        case $1 in
-        -n | --dry-run) dry_run=1 ;;
-        -q | --quiet) quiet=1 ;;
-        -h | --help) usage && exit 0 ;;
-        -*) usage_error "unknown option $1" ;;
-        *)
-            if [ -z "$conf_file" ]; then
-                conf_file=$1
-            elif [ -z "$run_dir" ]; then
-                run_dir=$1
-            else
-                usage_error "one conf and one run folder, not $1"
-            fi
-            ;;
-        esac
-        shift
-    done
-    [ -n "$conf_file" ] || usage_error "the conf is missing"
-}
-
-count() {
-    case $2 in
-    '' | *[!0-9]* | ????????????????*) die "$conf_file: $1 = $2 is not a whole number" ;;
-    esac
-}
-
 configure() {
     conf=$(conf_read "$conf_file") || exit 1
-    bad=$(printf '%s\n' "$conf" | grep -Ev "^($known) = " | head -n 1) || :
-    [ -z "$bad" ] || die "$conf_file: ${bad%% = *} is no name that grpo.sh knows; see man 7 mint-pipeline"
-    bad=$(printf '%s\n' "$conf" | grep -E '^[a-z]+\.(model|adapter|from|to|output|step|seed|metrics) = ' |
-        grep -v '^adapter\.seed' | head -n 1) || :
-    [ -z "$bad" ] || die "$conf_file: ${bad%% = *} is set by grpo.sh itself"
+    check_names "$known"
     model=$(conf_get model '')
     prompts=$(conf_get prompts '')
     steps=$(conf_get steps 10)
@@ -73,6 +41,7 @@ configure() {
     max_waves=$(conf_get dynamic.max-waves 8)
     environment=$(conf_get environment '')
     turns=$(conf_get environment.turns 2)
+    demonstrations=$(conf_get demonstrations '')
     [ -n "$run_dir" ] || run_dir=$(conf_get run '')
     [ -n "$run_dir" ] || usage_error "name a run folder, or give the conf a line \`run = FOLDER\`"
     count steps "$steps" && count seed "$seed" && count eval.every "$every"
@@ -87,20 +56,33 @@ configure() {
         die "$conf_file: dynamic.max-waves is for dynamic.groups, which is not there"
     [ -n "$model" ] || die "$conf_file: model is missing"
     [ -n "$prompts" ] || die "$conf_file: prompts is missing"
-    { [ -f "$prompts" ] && [ -r "$prompts" ]; } || die "$conf_file: prompts = $prompts cannot be read"
+    readable prompts "$prompts"
+    check_demonstrations
     [ -n "$(conf_get score '')" ] || die "$conf_file: score is missing (exact, number, math, ...)"
     [ -z "$start" ] || [ -z "$(conf_options adapter)" ] ||
         die "$conf_file: adapter.* is for a fresh adapter, and start = $start has its own"
     [ "$every" -eq 0 ] || [ -n "$eval_prompts" ] || die "$conf_file: eval.every = $every, but eval.prompts is missing"
-    [ "$every" -eq 0 ] || [ -f "$eval_prompts" ] || die "$conf_file: eval.prompts = $eval_prompts cannot be read"
+    [ "$every" -eq 0 ] || readable eval.prompts "$eval_prompts"
     [ -e "$model/config.json" ] || die "$conf_file: model = $model is no model folder"
     span_schedule
     conf="$conf
-prompts-sha256 = $(sha256sum <"$prompts" | cut -d' ' -f1)"
-    common=$(for name in device precision threads; do
-        value=$(conf_get "$name" '')
-        [ -z "$value" ] || printf " '--%s=%s'" "$name" "$(printf '%s' "$value" | sed "s/'/'\\\\''/g")"
-    done)
+prompts-sha256 = $(digest "$prompts")"
+    [ -z "$demonstrations" ] || conf="$conf
+demonstrations-sha256 = $(digest "$demonstrations")"
+    common=$(common_options)
+}
+
+check_demonstrations() {
+    if [ -z "$demonstrations" ]; then
+        [ -z "$(conf_options sft)$(conf_options demonstrations)" ] ||
+            die "$conf_file: sft.* and demonstrations.* are for demonstrations, which are not there"
+        return
+    fi
+    readable demonstrations "$demonstrations"
+    [ -z "$(conf_get sft.loss '')" ] || die "$conf_file: sft.loss is set by grpo.sh itself"
+    case $(conf_get train.schedule constant)$(conf_get train.total-steps '') in
+    linear | cosine) die "$conf_file: behind demonstrations, train.schedule needs train.total-steps, which counts theirs too" ;;
+    esac
 }
 
 # A run of mint-train is one step of the loop; a course of the learning rate goes over all of them. Written into the conf,
@@ -135,7 +117,9 @@ conf_number() {
 # Names that no output depends on as yet, as an extended regular expression: a mistake there may be corrected.
 still_free() {
     printf %s "$free"
-    there "$run_dir"/ckpt/* || printf %s '|train\..*|adapter\..*'
+    there "$run_dir"/ckpt/[1-9]* || printf %s '|train\..*'
+    there "$run_dir"/ckpt/* || printf %s '|adapter\..*|sft\..*'
+    there "$run_dir"/sft/*.zst "$run_dir"/ckpt/* || printf %s '|demonstrations(-sha256|\..*)?'
     there "$run_dir"/step-*/datums.jsonl.zst "$run_dir"/step-*/wave-*/datums.jsonl.zst ||
         printf %s '|advantage\..*|dynamic\..*'
     there "$run_dir"/step-*/scored*.zst "$run_dir"/step-*/wave-*/scored*.zst "$run_dir"/eval/*-scored*.zst || printf %s '|score[0-9]*(\..*)?'
@@ -167,6 +151,10 @@ check_options() {
         [ -z "$start" ] || set -- --adapter "$start" "$@"
         check mint-sample --model "$model" --dry-run "$@"
     done
+    if [ -n "$demonstrations" ]; then
+        eval "set -- $(given)"
+        check mint-sample --model "$model" "$@" "$none"
+    fi
     if [ -n "$environment" ]; then
         eval "set -- $(conf_options sample)$common"
         eval "set -- $(that_go_on "$@") $(conf_options environment turns)"
@@ -179,13 +167,16 @@ check_options() {
     done
     eval "set -- $(conf_options advantage)"
     check mint-advantage "$@" "$none"
-    eval "set -- $(conf_options train)$common"
-    if [ -n "$start" ]; then
-        set -- --from "$start" "$@"
-    else
-        eval "set -- $(conf_options adapter) \"\$@\""
-    fi
-    check mint-train --model "$model" --to "$scratch/ckpt" "$@" --dry-run "$none"
+    for part in train ${demonstrations:+sft}; do
+        eval "set -- $(conf_options "$part")$common"
+        [ "$part" = train ] || set -- --loss cross_entropy "$@"
+        if [ -n "$start" ]; then
+            set -- --from "$start" "$@"
+        else
+            eval "set -- $(conf_options adapter) \"\$@\""
+        fi
+        check mint-train --model "$model" --to "$scratch/ckpt" "$@" --dry-run "$none"
+    done
     rm -rf "$scratch"
     trap - EXIT
 }
@@ -265,10 +256,15 @@ evaluation() {
         "$(conf_options eval 'every prompts')"
 }
 
-# The policy after step $1, which is the checkpoint $2, on the conf's eval.prompts.
+# The policy after step $1, which is the checkpoint $2.
 evaluate() {
     { [ "$every" -gt 0 ] && { [ $(($1 % every)) -eq 0 ] || [ "$1" -eq "$steps" ]; }; } || return 0
-    place=$run_dir/eval/$(printf %04d "$1") tested=$2
+    measure "$(printf %04d "$1")" "$2"
+}
+
+# measure NAME CKPT: on the conf's eval.prompts.
+measure() {
+    place=$run_dir/eval/$1 tested=$2
     folder "$run_dir/eval"
     eval "set -- $(evaluation)"
     sample "$place.jsonl.zst" "$eval_prompts" "$tested" "$@" --seed="$seed"
@@ -276,10 +272,21 @@ evaluate() {
     stage "$place.txt" mint-score none --summary "$place-scored.jsonl.zst"
 }
 
-# train CKPT PARENT DATUMS
+# The options that make rollouts of the demonstrations: prompts as sample.* has them, and what the conf says of the
+# responses, quoted for eval.
+given() {
+    eval "set -- $(conf_options sample)"
+    for word; do
+        case $word in --chat | --system=* | --think=* | --template=* | --allow-special) printf '%s ' "$(quoted "$word")" ;; esac
+    done
+    echo "--given=$(quoted "$(conf_get demonstrations.given completion)") --no-logprobs $(conf_options demonstrations given)"
+}
+
+# train CKPT PARENT DATUMS PART: by the options PART.* of the conf.
 train() {
-    to=$1 parent=$2 datums=$3
-    eval "set -- $(conf_options train)$common"
+    to=$1 parent=$2 datums=$3 part=$4
+    eval "set -- $(conf_options "$part")$common"
+    [ "$part" = train ] || set -- --loss cross_entropy "$@"
     if [ -n "$parent" ]; then
         set -- --from "$parent" "$@"
     else
@@ -363,6 +370,23 @@ is_empty() {
     [ -z "$dry_run" ] && [ "$(zstd -dcq <"$1" | head -c 1 | wc -c)" -eq 0 ]
 }
 
+# The supervised part: the demonstrations make the policy that the loop begins with, which is ckpt/0.
+# shellcheck disable=SC2120
+warm_up() {
+    [ -n "$demonstrations" ] || return 0
+    dir=$run_dir/sft
+    [ "$every" -eq 0 ] || measure base "$policy"
+    if [ ! -e "$run_dir/ckpt/0" ]; then
+        folder "$dir"
+        eval "set -- $(given)"
+        measured "$dir/rollouts.metrics" "$dir/rollouts.jsonl.zst" mint-sample --model "$model" "$@" "$demonstrations"
+        measured "$dir/datums.metrics" "$dir/datums.jsonl.zst" mint-advantage --sft "$dir/rollouts.jsonl.zst"
+    fi
+    train "$run_dir/ckpt/0" "$policy" "$dir/datums.jsonl.zst" sft
+    policy=$run_dir/ckpt/0
+    gather_metrics
+}
+
 # One step; $policy is the checkpoint before it, and becomes the one after it.
 step() {
     nth=$1 dir=$run_dir/step-$(printf %04d "$1") ckpt=$run_dir/ckpt/$1
@@ -387,20 +411,9 @@ step() {
         mv "$dir/skipped.tmp" "$dir/skipped"
         return 0
     fi
-    train "$ckpt" "$policy" "$datums"
+    train "$ckpt" "$policy" "$datums" train
     policy=$ckpt
     gather_metrics
-}
-
-# metrics.jsonl is a digest of the steps' own files and can be made again at any time.
-gather_metrics() {
-    [ -z "$dry_run" ] || return 0
-    for file in "$run_dir"/step-*/*.metrics "$run_dir"/step-*/wave-*/*.metrics "$run_dir"/eval/*.metrics; do
-        [ ! -e "$file" ] || awk -v stage="${file#"$run_dir"/}" '
-            BEGIN { sub(/\.metrics$/, "", stage) }
-            { sub(/^\{/, "{\"stage\":\"" stage "\","); print }' "$file"
-    done >"$run_dir/metrics.jsonl.tmp"
-    mv "$run_dir/metrics.jsonl.tmp" "$run_dir/metrics.jsonl"
 }
 
 main() {
@@ -418,6 +431,8 @@ main() {
     fi
     folder "$run_dir/ckpt"
     policy=$start
+    # shellcheck disable=SC2119
+    warm_up
     evaluate 0 "$policy"
     n=1
     while [ "$n" -le "$steps" ]; do

@@ -97,6 +97,63 @@ conf_options() {
         }'
 }
 
+# parse WORD...: the command line of a pipeline of one conf; sets conf_file, run_dir, dry_run, quiet.
+parse() {
+    conf_file='' run_dir=''
+    while [ $# -gt 0 ]; do
+        case $1 in
+        -n | --dry-run) dry_run=1 ;;
+        -q | --quiet) quiet=1 ;;
+        -h | --help) usage && exit 0 ;;
+        -*) usage_error "unknown option $1" ;;
+        *)
+            if [ -z "$conf_file" ]; then
+                conf_file=$1
+            elif [ -z "$run_dir" ]; then
+                run_dir=$1
+            else
+                usage_error "one conf and one run folder, not $1"
+            fi
+            ;;
+        esac
+        shift
+    done
+    [ -n "$conf_file" ] || usage_error "the conf is missing"
+}
+
+# check_names KNOWN: every name of $conf is one of the extended regular expression, and none that a pipeline sets itself.
+check_names() {
+    bad=$(printf '%s\n' "$conf" | grep -Ev "^($1) = " | head -n 1) || :
+    [ -z "$bad" ] || die "$conf_file: ${bad%% = *} is no name that $program knows; see man 7 mint-pipeline"
+    bad=$(printf '%s\n' "$conf" | grep -E '^[a-z]+\.(model|adapter|from|to|output|step|seed|metrics) = ' |
+        grep -v '^adapter\.seed' | head -n 1) || :
+    [ -z "$bad" ] || die "$conf_file: ${bad%% = *} is set by $program itself"
+}
+
+# count NAME VALUE
+count() {
+    case $2 in
+    '' | *[!0-9]* | ????????????????*) die "$conf_file: $1 = $2 is not a whole number" ;;
+    esac
+}
+
+# readable NAME FILE
+readable() {
+    { [ -f "$2" ] && [ -r "$2" ]; } || die "$conf_file: $1 = $2 cannot be read"
+}
+
+digest() {
+    sha256sum <"$1" | cut -d' ' -f1
+}
+
+# The options of all tools that compute, quoted for eval.
+common_options() {
+    for name in device precision threads; do
+        value=$(conf_get "$name" '')
+        [ -z "$value" ] || printf " '--%s=%s'" "$name" "$(printf '%s' "$value" | sed "s/'/'\\\\''/g")"
+    done
+}
+
 # ---- stages ---------------------------------------------------------------------------------------------------------
 
 # quoted WORD...: the command as a line that a shell reads back.
@@ -203,7 +260,7 @@ lock_run() {
 keep_conf() {
     kept=$1/conf
     begun=
-    for file in "$1"/step-*/*.zst "$1"/step-*/*/*.zst "$1"/eval/*.zst "$1"/ckpt/*; do
+    for file in "$1"/*.zst "$1"/sft/*.zst "$1"/step-*/*.zst "$1"/step-*/*/*.zst "$1"/eval/*.zst "$1"/ckpt/*; do
         [ ! -e "$file" ] || begun=1
     done
     [ -z "$begun" ] || same_conf "$1" "$2"
@@ -233,4 +290,15 @@ same_conf() {
         die "$1 was begun with another conf (< then, > now): take another run folder, or undo the change"
     fi
     rm -f "$1/conf.old" "$1/conf.new"
+}
+
+# metrics.jsonl is a digest of the steps' own files and can be made again at any time.
+gather_metrics() {
+    [ -z "$dry_run" ] || return 0
+    for file in "$run_dir"/*.metrics "$run_dir"/sft/*.metrics "$run_dir"/step-*/*.metrics "$run_dir"/step-*/wave-*/*.metrics "$run_dir"/eval/*.metrics; do
+        [ ! -e "$file" ] || awk -v stage="${file#"$run_dir"/}" '
+            BEGIN { sub(/\.metrics$/, "", stage) }
+            { sub(/^\{/, "{\"stage\":\"" stage "\","); print }' "$file"
+    done >"$run_dir/metrics.jsonl.tmp"
+    mv "$run_dir/metrics.jsonl.tmp" "$run_dir/metrics.jsonl"
 }

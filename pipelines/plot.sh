@@ -27,7 +27,7 @@ curves() {
             reward[substr($0, RSTART + 14, RLENGTH - 14) + 0] = value
         }
         END { for (step in reward) print "reward", step, reward[step] }' "$1/metrics.jsonl" | sort -k 2n
-    for point in "$1"/eval/*.txt; do
+    for point in "$1"/eval/[0-9]*.txt; do
         [ ! -e "$point" ] || awk -v step="$(basename "$point" .txt)" '$1 == "accuracy" { print $1, step + 0, $2 }' "$point"
     done
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# start.sh: begins one of the shipped runs (addition, math, chat, code, dapo-aime) in a folder of one's own; grpo.sh does the rest.
+# start.sh: begins one of the shipped runs in a folder of one's own; grpo.sh, or dpo.sh, does the rest.
 set -eu
 
 program=start.sh
@@ -8,20 +8,25 @@ here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=pipelines/lib.sh
 . "$here/lib.sh"
 
+kinds='quickstart sft-rl addition math chat code dapo-aime dpo'
+
 usage() {
     cat <<'END'
-usage: start.sh addition|math|chat|code|dapo-aime MODEL FOLDER [NAME=VALUE...]
+usage: start.sh KIND MODEL FOLDER [NAME=VALUE...]
 
 Copies the prompts and the conf of that kind into FOLDER, as files to look at and to change, and runs grpo.sh on them.
 MODEL is a model folder; NAME=VALUE sets a line of the conf (steps=100 sample.max-tokens=512), NAME= takes it out. Run
-grpo.sh on FOLDER/grpo.conf to go on where it stopped.
+grpo.sh on FOLDER/grpo.conf (dpo.sh on FOLDER/dpo.conf) to go on where it stopped.
 
+  quickstart products of two numbers, demonstrations first: MinT's quickstart, with its settings
+  sft-rl     products up to 20 x 20: demonstrations, then GRPO, for a small model
   addition   sums up to 20 + 20; mint-score number
   math       word problems; mint-score math, format, overlong
   chat       requests of all kinds; mint-score judge (MODEL itself, or score.judge-url=URL), repetition
   code       programs and their tests; mint-score code, format
   dapo-aime  harder problems, the way of DAPO, with the settings of a real run (needs jq; for a small machine set at
              least sample.max-tokens, score2.buffer, sample.groups-per-batch, sample.group-size and dynamic.groups)
+  dpo        preferences, with the settings of MinT's chat-dpo (needs jq)
 END
 }
 
@@ -34,9 +39,13 @@ make_conf() {
     echo "# made by: start.sh $kind"
     echo "model = $model"
     echo "run = $folder/run"
-    echo "prompts = $folder/prompts.jsonl"
-    [ ! -e "$folder/eval.jsonl" ] || echo "eval.prompts = $folder/eval.jsonl"
-    ! has_template "$model" || echo "sample.chat = yes"
+    for name in prompts pairs demonstrations; do
+        [ ! -e "$folder/$name.jsonl" ] || echo "$name = $folder/$name.jsonl"
+    done
+    measured=eval.prompts
+    [ "$loop" != dpo ] || measured=eval.pairs
+    [ ! -e "$folder/eval.jsonl" ] || echo "$measured = $folder/eval.jsonl"
+    grep -q '^sample\.chat' "$here/$kind/$kind.conf" || ! has_template "$model" || echo "sample.chat = yes"
     [ "$kind" != chat ] || printf '%s\n' "$@" | grep -q '^score\.judge-' || echo "score.judge-model = $model"
     cat "$here/$kind/$kind.conf"
 }
@@ -78,10 +87,11 @@ set_lines() {
 main() {
     case ${1:-} in
     -h | --help) usage && exit 0 ;;
-    addition | math | chat | code | dapo-aime) kind=$1 ;;
-    '') usage_error "addition, math, chat, code or dapo-aime?" ;;
-    *) usage_error "there is no $1: addition, math, chat, code or dapo-aime" ;;
+    '') usage_error "which kind? $kinds" ;;
     esac
+    kind=$1 loop=grpo
+    case " $kinds " in *" $1 "*) ;; *) usage_error "there is no $1: one of $kinds" ;; esac
+    [ "$kind" != dpo ] || loop=dpo
     [ $# -ge 3 ] || usage_error "a model folder and a folder to work in are needed"
     model=$2 folder=$3
     shift 3
@@ -93,13 +103,13 @@ main() {
     done
     [ -e "$model/config.json" ] || die "$model is no model folder"
     model=$(cd "$model" && pwd)
-    [ ! -e "$folder/grpo.conf" ] || die "$folder was begun before: go on with grpo.sh $folder/grpo.conf"
+    [ ! -e "$folder/$loop.conf" ] || die "$folder was begun before: go on with $loop.sh $folder/$loop.conf"
     folder "$folder"
     folder=$(cd "$folder" && pwd)
     copy_rows
-    make_conf "$@" | set_lines "$@" >"$folder/grpo.conf.tmp"
-    mv "$folder/grpo.conf.tmp" "$folder/grpo.conf"
-    exec "$here/grpo.sh" "$folder/grpo.conf"
+    make_conf "$@" | set_lines "$@" >"$folder/$loop.conf.tmp"
+    mv "$folder/$loop.conf.tmp" "$folder/$loop.conf"
+    exec "$here/$loop.sh" "$folder/$loop.conf"
 }
 
 main "$@"

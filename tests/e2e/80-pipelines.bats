@@ -424,18 +424,154 @@ END
     mk -q 3>&-
 }
 
-@test "the arithmetic quickstart runs on any model folder, and resumes" {
-    run_tool "$MINT_ROOT/pipelines/arithmetic/run.sh" model work
+# A run with demonstrations: the products of the quickstart, small.
+taught() {
+    printf '%s\n' '{"id":"d1","prompt":"1 + 5 =","said":"it is 6"}' '{"id":"d2","prompt":"2 + 5 =","said":"7"}' >shown.jsonl
+    conf "$1" && cat <<END
+demonstrations = shown.jsonl
+demonstrations.given = said
+demonstrations.append-eos = no
+sample.template = <{prompt}>
+sft.lr = 1e-2
+sft.epochs = 3
+advantage.keep-flat = yes
+eval.prompts = prompts.jsonl
+eval.every = 2
+eval.max-tokens = 2
+END
+}
+
+@test "demonstrations make checkpoint 0, from which the loop goes on; killed in between, it ends with the same bytes" {
+    taught 2 >grpo.conf
+    run_tool grpo grpo.conf
     expect 0
-    [ "$(wc -l <work/demonstrations.jsonl)" -eq 100 ]
-    jq -se 'all(.[]; (.prompt | capture("is (?<a>[0-9]+) [*] (?<b>[0-9]+)") | (.a | tonumber) * (.b | tonumber)) ==
-        (.answer | tonumber))' work/*.jsonl >/dev/null
-    [ "$(jq .step work/sft/trainer_state.json)" -eq 10 ]
-    [ -e work/run/eval/0010.txt ]
-    has "$output" "run/eval/0010.txt: accuracy"
-    run_tool "$MINT_ROOT/pipelines/arithmetic/run.sh" model work
+    [ "$(jq .step run/ckpt/0/trainer_state.json)" -eq 3 ]
+    [ "$(jq .step run/ckpt/2/trainer_state.json)" -eq 5 ]
+    # the prompts are those of the loop, the responses the field, as it stands
+    [ "$(zstd -dcq run/sft/rollouts.jsonl.zst | jq -c '[.id, (.sequences[0] | .text, .stop_reason)]' | paste -sd' ')" = \
+        '["d1","it is 6","length"] ["d2","7","length"]' ]
+    [ "$(zstd -dcq run/sft/rollouts.jsonl.zst | head -n 1 | jq -c .prompt_tokens)" = \
+        "$(echo '{"prompt":"1 + 5 ="}' | mint-sample -m model --template '<{prompt}>' --dry-run 2>/dev/null | jq -c .prompt_tokens)" ]
+    ls run/eval/base.txt run/eval/0000.txt run/eval/0002.txt
+    jq -es 'map(select(.stage == "sft/train")) | length == 3 and .[2].train_mean_nll < .[0].train_mean_nll' run/metrics.jsonl
+    run_tool grpo grpo.conf
     expect 0
-    lacks "$stderr" rollouts
+    [ "$(wc -l <<<"$stderr")" -eq 1 ]
+    # stopped behind each of its parts
+    state run >want
+    for left in sft/rollouts.jsonl.zst sft/datums.jsonl.zst; do
+        rm -rf again && mkdir -p again/sft
+        cp run/conf* again
+        cp run/sft/rollouts.jsonl.zst again/sft
+        [ $left = sft/rollouts.jsonl.zst ] || cp run/$left again/sft
+        run_tool grpo grpo.conf again
+        expect 0
+        state again | diff want -
+    done
+    grpo --dry-run grpo.conf other >script
+    PATH=$MINT_BIN:$PATH sh -e script
+    state other | diff want -
+}
+
+@test "demonstrations: what is wrong is said before anything works; what they made is not mixed with other words" {
+    taught 1 >good
+    while IFS='|' read -r change want; do
+        sed "$change" good >grpo.conf
+        run_tool grpo grpo.conf
+        expect 1
+        has "$stderr" "$want"
+        [ ! -e run/ckpt ]
+    done <<'END'
+/^demonstrations =/d|sft.* and demonstrations.* are for demonstrations, which are not there
+s/shown.jsonl/none.jsonl/|demonstrations = none.jsonl cannot be read
+s/sft.lr/sft.loss/|sft.loss is set by grpo.sh itself
+s/sft.lr = .*/sft.lr = fast/|nothing was started: grpo.conf is not right for mint-train
+s/demonstrations.append-eos/demonstrations.endless/|nothing was started: grpo.conf is not right for mint-sample
+$s/.*/train.schedule = linear/|train.schedule needs train.total-steps
+END
+    cp good grpo.conf
+    echo '{"id":"d3","prompt":"3"}' >>shown.jsonl
+    run_tool grpo grpo.conf
+    expect 1
+    has "$stderr" 'shown.jsonl:3: the record has no field "said" (--given)'
+    # corrected: nothing of it is there yet
+    sed -i 3d shown.jsonl
+    run_tool grpo grpo.conf
+    expect 0
+    echo '{"id":"d3","prompt":"3","said":"x"}' >>shown.jsonl
+    run_tool grpo grpo.conf
+    expect 1
+    has "$stderr" 'demonstrations-sha256'
+}
+
+@test "preferences by dpo.sh: pairs, a checkpoint, measurements that an independent program confirms; resumed, the same bytes" {
+    for i in 1 2 3 4 5 6; do
+        printf '{"id":"p%d","prompt":"%d?","chosen":["yes %d","sure"],"rejected":"no"}\n' $i $i $i
+    done >pairs.jsonl
+    printf '%s\n' 'model = model' 'pairs = pairs.jsonl' 'eval.pairs = pairs.jsonl' 'run = run' 'train.lr = 1e-2' 'train.epochs = 4' \
+        'train.batch-size = 4' 'train.beta = 0.5' 'adapter.rank = 2' >dpo.conf
+    run_tool "$MINT_ROOT/pipelines/dpo.sh" dpo.conf
+    expect 0
+    has "$stderr" 'mint-advantage: 6 groups (6 mixed, 0 flat good, 0 flat bad), 18 sequences -> 12 pairs'
+    [ "$(jq .step run/ckpt/1/trainer_state.json)" -eq 24 ]
+    # by the trainer's own logprobs of the same Datums
+    for ck in '' ckpt/1; do
+        mint-train -m model ${ck:+--from run/$ck} --forward-only --plain run/datums.jsonl.zst |
+            jq -s '[.[].loss_fn_outputs.logprobs.data | add] | [range(0; length; 2) as $i | .[$i] - .[$i + 1]]' >margins${ck#ckpt/}
+    done
+    jq -rn --slurpfile a margins --slurpfile b margins1 'def r: . * 10000 | round / 10000;
+        $b[0] | "\(map(select(. > 0)) | length / 12 | r) \(add / 12 | r) \([., $a[0]] | transpose | map(0.5 * (.[0] - .[1])) | add / 12 | r)"' >want
+    awk '{ v[$1 $2] = $NF } $1 == "accuracy" { a = $2 } $1 == "margin" { m = $2 } END { print a, m, v["rewardmargin"] }' \
+        run/eval/0001.txt | awk 'NR == FNR { split($0, w); next } { for (i = 1; i <= 3; i++) if (($i - w[i]) ^ 2 > 1e-6) exit 1 }' want -
+    [ "$(awk '/^reward accuracy/ { print $3 }' run/eval/0001.txt)" = 1 ]
+    state run >want
+    run_tool "$MINT_ROOT/pipelines/dpo.sh" dpo.conf
+    expect 0
+    state run | diff want -
+    rm -r run/ckpt/1 run/eval/0001.*
+    run_tool "$MINT_ROOT/pipelines/dpo.sh" dpo.conf
+    expect 0
+    state run | diff want -
+    "$MINT_ROOT/pipelines/dpo.sh" --dry-run dpo.conf other >script
+    PATH=$MINT_BIN:$PATH sh -e script
+    same run/ckpt/1/adapter_model.safetensors other/ckpt/1/adapter_model.safetensors
+    # from the checkpoint on, which is then the reference
+    sed 's/^adapter.*/start = run\/ckpt\/1/; s/= run$/= more/' dpo.conf >more.conf
+    run_tool "$MINT_ROOT/pipelines/dpo.sh" more.conf
+    expect 0
+    jq -es 'map(select(.tool == "mint-train"))[0]["dpo/margin"] == 0' more/metrics.jsonl
+    same more/eval/0000.jsonl.zst run/eval/0001.jsonl.zst
+}
+
+@test "dpo.sh: what is wrong is said before anything works" {
+    echo '{"prompt":"a","chosen":"b","rejected":"c"}' >pairs.jsonl
+    printf '%s\n' 'model = model' 'pairs = pairs.jsonl' 'run = run' 'train.lr = 1e-2' >good
+    while IFS='|' read -r change want; do
+        sed "$change" good >dpo.conf
+        run_tool "$MINT_ROOT/pipelines/dpo.sh" dpo.conf
+        [ "$status" -ne 0 ]
+        has "$stderr" "$want"
+        [ ! -e run ]
+    done <<'END'
+/^pairs/d|dpo.conf: pairs is missing
+/^model/d|dpo.conf: model is missing
+s/pairs.jsonl/nowhere/|pairs = nowhere cannot be read
+/^run/d|name a run folder
+s/train.lr = .*/train.loss = ppo/|train.loss is dpo
+s/train.lr = .*/score = number/|score is no name that dpo.sh knows
+s/train.lr = .*/train.lr = x/|dpo.conf is not right for mint-train
+s/train.lr = .*/pairs.norm = std/|dpo.conf is not right for mint-advantage
+s/train.lr = .*/sample.temperature = 1/|dpo.conf is not right for mint-sample
+s/train.lr = .*/eval.pairs = nowhere/|eval.pairs = nowhere cannot be read
+END
+    cp good dpo.conf
+    run_tool "$MINT_ROOT/pipelines/dpo.sh" -q dpo.conf
+    expect 0
+    [ -z "$stderr" ]
+    echo '{"prompt":"a","chosen":"b","rejected":"d"}' >>pairs.jsonl
+    run_tool "$MINT_ROOT/pipelines/dpo.sh" dpo.conf
+    expect 1
+    has "$stderr" 'begun with another conf'
 }
 
 @test "the demo refuses a folder that exists, and says how it is used" {
@@ -455,10 +591,11 @@ END
         block { gsub(/\\e/, "\\"); print >n ".sh" } /^\.Dl/ { n++; print substr($0, 5) >n ".sh" }' "$MINT_ROOT/pipelines/mint-pipeline.7"
     PATH=$MINT_ROOT/pipelines:$PATH
     [ "$(cat ./*.sh | wc -l)" -gt 15 ]
-    for n in 1 2 3 4 5 6; do
+    for n in 1 2 3 4 5 6 7; do
         bash -euo pipefail $n.sh >out.$n || fail "example $n"
     done
-    [ "$(wc -l <out.5)" -eq 2 ]
+    [ "$(wc -l <out.6)" -eq 2 ]
+    [ -e preferences/run/ckpt/1 ] && [ -e products/run/ckpt/0 ]
     [ -e there/run/ckpt/1 ] || [ -e there/run/step-0001/skipped ]
     [ -e run/ckpt/2 ] && [ -e trained/config.json ]
 }

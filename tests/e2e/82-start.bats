@@ -45,6 +45,73 @@ start() {
         and all(.[]; (.id | split("+") | map(tonumber) | add | tostring) == .answer)' "$MINT_ROOT"/pipelines/addition/*.jsonl
 }
 
+@test "quickstart: the settings of MinT's, demonstrations first" {
+    start quickstart
+    expect 0
+    # 10 supervised steps of 100 datums; SDK's Adam; then the loop
+    [ "$(jq .step here/run/ckpt/0/trainer_state.json)" -eq 10 ]
+    jq -es 'map(select(.stage == "sft/train")) | length == 10 and all(.[]; .datums == 100 and ."optim/lr" == 5e-5)' here/run/metrics.jsonl
+    [ "$(zstd -dcq here/run/sft/rollouts.jsonl.zst | head -n 1 | jq -r .prompt)" = 'Question: What is 91 * 24?
+Answer:' ]
+    ls here/run/eval/base.txt here/run/eval/0001.txt
+    # MinT's problems in its order, all products right, and none of the measurement among them
+    jq -es 'all(.[]; (.prompt | capture("is (?<a>[0-9]+) [*] (?<b>[0-9]+)") | (.a | tonumber) * (.b | tonumber)) == (.answer | tonumber))' here/*.jsonl
+    [ "$(cat here/*.jsonl | wc -l)" -eq 280 ]
+    [ -z "$(jq -r .prompt here/eval.jsonl here/prompts.jsonl | sort | uniq -d | grep -v Answer)" ]
+}
+
+@test "sft-rl: demonstrations, then the loop; no problem both for training and for measurement" {
+    start sft-rl sft.epochs=1
+    expect 0
+    ls -d here/run/ckpt/0 here/run/ckpt/1
+    jq -es 'all(.[]; (.id | split("*") | map(tonumber) | .[0] * .[1] | tostring) == .answer)' here/*.jsonl
+    jq -r .id here/eval.jsonl | sort >a
+    jq -r .id here/prompts.jsonl here/demonstrations.jsonl | sort -u >b
+    [ "$(wc -l <a)" -eq 100 ] && [ "$(wc -l <b)" -eq 261 ] && [ -z "$(comm -12 a b)" ]
+}
+
+@test "dpo: preferences rendered by the chat template, measured before and after" {
+    run_tool "$START" dpo model here
+    expect 0
+    # 32 pairs, 8 a step, a learning rate that falls
+    jq -es 'map(select(.tool == "mint-train")) | length == 4 and all(.[]; ."dpo/pairs" == 8) and .[0]."optim/lr" > .[3]."optim/lr"
+        and .[0]."dpo/margin" == 0' here/run/metrics.jsonl
+    for f in 0000 0001; do awk '/^(accuracy|margin|reward accuracy|reward margin|pairs) / { n++ } END { exit n != 5 }' here/run/eval/$f.txt; done
+    zstd -dcq here/run/rollouts.jsonl.zst | jq -es 'all(.[]; .prompt | contains("user"))'
+    run_tool "$START" dpo model here
+    expect_error 1 'go on with dpo.sh'
+    run_tool "$START" dpo model there train.momentum=1
+    expect 1
+    has "$stderr" 'not right for mint-train'
+}
+
+@test "dpo/rows.jq takes the forms in which preferences are published, and says which row is none" {
+    cat >rows.jsonl <<'END'
+{"prompt":"a","chosen":"b","rejected":"c"}
+{"prompt":[{"role":"user","content":"q"}],"chosen":[{"role":"assistant","content":"b"}],"rejected":[{"role":"assistant","content":"c"}]}
+{"pair_id":"p","messages":[{"role":"user","content":"q"}],"chosen":[{"role":"assistant","content":"b"}],"rejected":[{"role":"assistant","content":"c"}],"group_id":"g"}
+{"prompt":"q","prompt_id":"u","chosen":[{"role":"user","content":"q"},{"role":"assistant","content":"b"}],"rejected":[{"role":"user","content":"q"},{"role":"assistant","content":"c"}],"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"b"}]}
+{"chosen":"\n\nHuman: q\nand r\n\nAssistant: a\n\nHuman: more\n\nAssistant: b","rejected":"\n\nHuman: q\nand r\n\nAssistant: a\n\nHuman: more\n\nAssistant: c"}
+{"conversations":[{"from":"human","value":"q"}],"chosen":{"from":"gpt","value":"b"},"rejected":{"from":"gpt","value":"c"}}
+{"comparison":{"prompt_conversation":[{"role":"user","content":"q"}],"completion_A":[{"role":"assistant","content":"c"}],"completion_B":[{"role":"assistant","content":"b"}]},"label":"B"}
+END
+    jq -ncf "$MINT_ROOT/pipelines/dpo/rows.jq" rows.jsonl >out
+    jq -es 'map(.id) == ["pair-1","pair-2","p","u","pair-5","pair-6","pair-7"] and all(.[]; .chosen == "b" and .rejected == "c")
+        and .[0].prompt == "a" and all(.[1, 2, 3, 5, 6]; .messages == [{role: "user", content: "q"}])
+        and .[4].messages == [{role: "user", content: "q\nand r"}, {role: "assistant", content: "a"}, {role: "user", content: "more"}]' out
+    while IFS='|' read -r row want; do
+        run_tool jq -ncf "$MINT_ROOT/pipelines/dpo/rows.jq" <<<"$row"
+        expect 5
+        has "$stderr" "row 1: $want"
+    done <<'END'
+[1]|no object
+{"chosen":"b","rejected":"c"}|no prompt
+{"prompt":"a","chosen":3,"rejected":"c"}|chosen is no answer
+{"prompt":"a","chosen":"b"}|rejected is no answer
+{"chosen":[{"role":"user","content":"q"},{"role":"assistant","content":"b"}],"rejected":[{"role":"user","content":"z"},{"role":"assistant","content":"c"}]}|chosen and rejected do not begin with the same prompt
+END
+}
+
 @test "chat: the model judges itself" {
     start chat
     expect 0
@@ -113,7 +180,7 @@ END
 }
 
 @test "the shipped prompts and confs are what they should be" {
-    for f in "$MINT_ROOT"/pipelines/{addition,math,chat,code}/*.jsonl; do
+    for f in "$MINT_ROOT"/pipelines/{addition,math,chat,code,quickstart,sft-rl}/*.jsonl; do
         jq -es 'length >= 10 and (map(.id) | unique | length) == length and all(.prompt | length > 0)' "$f"
     done
     # no problem of the measurement is one of the training
