@@ -12,8 +12,9 @@
 
 #define MINT_NCCL_SONAME "libnccl.so.2"
 
-enum { MINT_NCCL_SUCCESS = 0, MINT_NCCL_IN_PROGRESS = 7 }; /* ncclResult_t */
-enum { MINT_NCCL_BYTES = 0 };                              /* ncclDataType_t: ncclInt8 */
+/* ncclResult_t */
+enum { MINT_NCCL_SUCCESS = 0, MINT_NCCL_REMOTE_ERROR = 6, MINT_NCCL_IN_PROGRESS = 7 };
+enum { MINT_NCCL_BYTES = 0 }; /* ncclDataType_t: ncclInt8 */
 struct mint_nccl_id {
     char internal[128];
 };

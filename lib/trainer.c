@@ -34,11 +34,6 @@ int mint_trainer_new(struct mint_trainer **out, struct mint_model *m, struct min
     mint_room_init(&t->room, m, adapter, ref ? MINT_MAX(rank, ref->config.rank) : rank);
     limit_room(t);
     *out = t;
-    if (t->ranks && mint_exchange_open(&t->exchange, t->dev, t->ranks, err) < 0) {
-        mint_trainer_free(t);
-        *out = NULL;
-        return -1;
-    }
     if (!adapter)
         return 0;
     size_t n = adapter->nparams;
@@ -54,6 +49,8 @@ int mint_trainer_new(struct mint_trainer **out, struct mint_model *m, struct min
     }
     t->tree = mint_gradtree_new(t->dev, sizes, n);
     free(sizes);
+    if (rc == 0 && t->ranks)
+        rc = mint_exchange_open(&t->exchange, t->dev, t->ranks, err);
     if (rc < 0) {
         mint_trainer_free(t);
         *out = NULL;

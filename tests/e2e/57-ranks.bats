@@ -54,6 +54,23 @@ bytes() {
     done
 }
 
+@test "pairs are not parted, and old logprobs are computed in parts: the same bytes" {
+    local o n
+    # 5 pairs, two of which have a beginning in common
+    zstd -dcq <datums.jsonl.zst | jq -c '.meta = null' | head -n 10 >pairs.jsonl
+    for o in '--from parent --loss dpo --ref-adapter parent --substeps 2' '--from parent --loss ppo --proximal parent --correction seq-mis --batch-size 6'; do
+        # shellcheck disable=SC2086
+        mint-train -q --model model --lr 1e-3 $o --to want pairs.jsonl
+        for n in 2 3; do
+            # shellcheck disable=SC2086
+            run_tool ranks $n -q $o --to got$n pairs.jsonl
+            expect 0
+            diff <(bytes want) <(bytes got$n) || fail "$n processes, $o: other bytes"
+        done
+        rm -rf want got?
+    done
+}
+
 @test "datums from a pipe go to all processes; one of them speaks" {
     mint-train -q --model model --lr 1e-3 --rank 4 --to want datums.jsonl.zst
     run_tool ranks 3 --rank 4 --to got --metrics m.jsonl <datums.jsonl.zst

@@ -4,7 +4,6 @@
  * is the emulator's. Stricter than NCCL: a send or a broadcast ends when all who receive have it,
  * so that calls which do not meet wait for ever; and what meets must agree on its kind and size.
  *
- *   EMU_NCCL=none     a process that wants an id finds that it cannot have one
  *   EMU_NCCL=init:R   process R fails when it opens
  *   EMU_NCCL=R:N      the N-th copy of process R fails, from 0
  *   EMU_NCCL=lost:R:N from that copy on nothing moves, as if the network were gone: it is seen by
@@ -270,9 +269,6 @@ API int ncclGetVersion(int *version)
 
 API int ncclGetUniqueId(mint_nccl_id *id)
 {
-    const char *s = getenv("EMU_NCCL");
-    if (s && !strcmp(s, "none"))
-        return CUDA_ERROR;
     timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     memset(id, 0, sizeof *id);
