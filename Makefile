@@ -47,9 +47,9 @@ OPENMP := $(if $(FUZZING),-Wno-unknown-pragmas,-fopenmp)
 X86 := $(if $(filter x86_64-% i686-%,$(shell $(CC) -dumpmachine 2>/dev/null)),1,0)
 
 # The sandbox of mint-score code needs libseccomp; without it everything else is built.
-SECCOMP := $(shell echo '\#include <seccomp.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo 1 || echo 0)
+SECCOMP := $(shell echo '\#include <seccomp.h>' | $(CC) $(CPPFLAGS) -E -x c - >/dev/null 2>&1 && echo 1 || echo 0)
 # Without libcurl's header, mint-score judge cannot ask a server. The library itself is opened at run time.
-CURL := $(shell echo '\#include <curl/curl.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo 1 || echo 0)
+CURL := $(shell echo '\#include <curl/curl.h>' | $(CC) $(CPPFLAGS) -E -x c - >/dev/null 2>&1 && echo 1 || echo 0)
 
 ALL_CPPFLAGS = -D_GNU_SOURCE -DMINT_X86=$(X86) -DMINT_SECCOMP=$(SECCOMP) -Ilib -I$(B)/gen $(CPPFLAGS)
 # -ffp-contract=off: the compiler may not fuse a*b+c on its own, results are the same on every machine.
@@ -98,7 +98,7 @@ $(B)/.headers:
 	@mkdir -p $(B)
 	@command -v $(CC) >/dev/null || { echo "there is no $(CC) here: run 'make deps'" >&2; exit 1; }
 	@for h in zstd.h pcre2.h utf8proc.h jsmn.h gmp.h mpfr.h; do \
-		echo "#include <$$h>" | $(CC) -DPCRE2_CODE_UNIT_WIDTH=8 -E -x c - >/dev/null 2>&1 || \
+		echo "#include <$$h>" | $(CC) $(CPPFLAGS) -DPCRE2_CODE_UNIT_WIDTH=8 -E -x c - >/dev/null 2>&1 || \
 		{ echo "the header $$h is missing: run 'make deps' (it installs Debian packages)" >&2; exit 1; }; done
 	@touch $@
 
