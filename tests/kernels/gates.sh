@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # What the CUDA compiler made of the kernels, without a GPU: registers and spills within budget.txt, instructions as
-# ptx.txt says, one exported symbol, no library linked that a machine may lack; and conversions as in the toolkit's header.
+# ptx.txt says, one exported symbol, no library linked that a machine may lack; conversions as in the toolkit's header, and
+# NCCL's calls as in its own (NCCL_INCLUDE: the folder of nccl.h).
 . "$(dirname "$0")/../lint/lib.bash"
 : "${MINT_BUILD:=build/release}"
 
@@ -65,5 +66,15 @@ if [ -x "$types" ]; then
     "$types" 7 | check "the emulator rounds to bf16 as the toolkit does"
 else
     skip "the emulator rounds to bf16 as the toolkit does" "not built"
+fi
+nccl=
+for dir in ${NCCL_INCLUDE:+"$NCCL_INCLUDE"} /usr/include /usr/local/cuda/include; do
+    [ -n "$nccl" ] || [ ! -e "$dir/nccl.h" ] || nccl=$dir
+done
+if [ -n "$nccl" ]; then
+    "${CXX:-g++}" -std=c++17 -fsyntax-only -isystem "${CUDA_HOME:-/usr/local/cuda}/include" -idirafter "$nccl" -Ikernels \
+        tests/kernels/types_nccl.cpp 2>&1 | grep error: | check "NCCL's calls are declared as its header has them"
+else
+    skip "NCCL's calls are declared as its header has them" "no nccl.h; NCCL_INCLUDE names its folder"
 fi
 finish

@@ -5,7 +5,7 @@
 #   gpu.sh [BUILD] [OUT]     OUT (BUILD/gpu): where tables and gpu.json go
 #
 # 1. the cases of the kernels on the device, also under compute-sanitizer, where it is installed
-# 2. the tools on a tiny model, end to end
+# 2. the tools on a tiny model, end to end; where there are two GPUs, mpirun and NCCL, mint-train on several of them
 # 3. the bits of the cases beside those of the emulator
 # 4. bandwidth and matrix rate of this device; products by cuBLASLt and by our kernel, bit for bit
 # 5. decoding and a LoRA step in the shapes of Qwen3-0.6B and (12 of its layers) 8B, beside those limits
@@ -74,6 +74,26 @@ if command -v bats >/dev/null; then
     grep -A12 '^not ok' "$out/e2e" | head -40
 else
     result skip "no bats"
+fi
+
+title "several GPUs"
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+nccl() {
+    local dir dirs
+    IFS=: read -ra dirs <<<"${LD_LIBRARY_PATH:-}"
+    for dir in "${dirs[@]}"; do [ ! -e "$dir/libnccl.so.2" ] || return 0; done
+    ldconfig -p | grep -q 'libnccl\.so\.2'
+}
+if [ "$gpus" -lt 2 ]; then
+    result skip "there are fewer than two"
+elif ! command -v mpirun >/dev/null || [ ! -e "$build/lib/mint/mint-mpi.so" ] || ! command -v bats >/dev/null; then
+    result skip "no mpirun, no mint-mpi.so, or no bats"
+elif ! nccl; then
+    result skip "no libnccl.so.2"
+else
+    MINT_TEST_GPU=1 MINT_BUILD=$build MINT_BIN=$build/bin timeout 90 bats --tap tests/e2e/66-gpus.bats >"$out/several" 2>&1
+    result $? "66-gpus: $(grep -c '^ok' "$out/several") pass or do not apply, on $gpus GPUs"
+    grep -A12 '^not ok' "$out/several" | head -40
 fi
 
 title "the bits of the kernels beside the emulator's"
