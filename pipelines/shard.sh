@@ -21,6 +21,10 @@ which failed are simply repeated. What is joined are the records that one proces
   seq 0 3 | parallel MINT_SHARD={}/4 shard.sh out.jsonl.zst --model M --threads 8 prompts.jsonl
   jobs=$(sbatch --parsable --array=0-3 shard.sh out.jsonl.zst --model M prompts.jsonl)
   sbatch --dependency=afterok:$jobs shard.sh --join 4 out.jsonl.zst
+
+A GPU each: --device cuda, where mpirun or srun numbers the processes of a machine, or a job sees one GPU only; else by name:
+
+  seq 0 3 | parallel MINT_SHARD={}/4 MINT_DEVICE=cuda:{} shard.sh out.jsonl.zst --model M prompts.jsonl
 END
 }
 
