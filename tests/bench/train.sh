@@ -3,8 +3,8 @@
 # train.sh [--quick] [--runs N] [--threads N] [--work DIR] [--json FILE] [--python PY]
 #
 # A LoRA step of mint-train (rank 16 on every matrix, importance_sampling, Adam) beside PyTorch and PEFT on the same Datum of
-# 512 tokens, in bf16 and f32, with activations kept or computed again (gradient checkpointing); and what sharing a prompt
-# saves. PY (python3) needs the packages torch, transformers and peft. The limit is the time that the step's products take by
+# 512 tokens, in bf16 and f32, with activations kept or computed again (gradient checkpointing); what sharing a prompt
+# saves; and processes of one thread beside the threads of one process. PY (python3) needs the packages torch, transformers and peft. The limit is the time that the step's products take by
 # bench_gemm.
 . "$(dirname "$0")/lib.sh"
 begin train "$@"
@@ -119,6 +119,22 @@ for who in mint 'mint, nothing shared'; do
         record "a group of $n, 400 + 100 tokens" "$who" s "$s"
     done
 done
+
+# Eight groups, by one process and by as many under mpirun as it has threads. Spread over processes, a step waits for the one
+# with the most rows, and sums go round.
+if command -v mpirun >/dev/null && [ -e "$build/lib/mint/mint-mpi.so" ]; then
+    random_datums 16 100 150 2 >"$dir/groups.jsonl"
+    together=(mpirun --allow-run-as-root --oversubscribe --bind-to none -n "$threads" mint-train --threads 1)
+    for ((r = 0; r < runs; r++)); do
+        for who in "mint, $threads threads" "mint, $threads processes"; do
+            command=(mint-train)
+            [ "$who" = "mint, $threads threads" ] || command=("${together[@]}")
+            rm -rf "$dir/m.jsonl" "$dir/ck"
+            ours "${command[@]}" -q -m "$model" --to "$dir/ck" --epochs 2 --metrics "$dir/m.jsonl" "$dir/groups.jsonl"
+            record "8 groups of 2, 100 + 150 tokens" "$who" s "$(jq '.["time/total"]' "$dir/m.jsonl" | tail -n 1)"
+        done
+    done
+fi
 
 if [ -z "$quick" ]; then
     for how in kept 'computed again'; do

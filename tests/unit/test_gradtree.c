@@ -156,12 +156,48 @@ static void stretches_join_to_the_tree(void **state)
     mint_gradtree_free(t);
 }
 
+/* The tree of a stretch in the middle becomes that of the whole. */
+static void own_nodes_among_others(void **state)
+{
+    (void)state;
+    struct mint_err err;
+    struct mint_gradnode own[MINT_GRADTREE_NODES];
+    int64_t sizes[] = {5, 3};
+    struct mint_gradtree *t = mint_gradtree_new(dev, sizes, 2);
+    for (uint64_t n = 3; n < 30; n++) {
+        uint64_t a = n / 3, b = n - n / 4, size = 1, mask = n % 2 ? 0 : 0x5a5a5a5a12345678u;
+        float *sum, want;
+        mint_gradtree_begin(t, (int64_t)a);
+        add_stretch(t, a, b, mask);
+        size_t k = mint_gradtree_take(t, 1, own);
+        add_stretch(t, 0, a, mask);
+        for (size_t i = 0; i < k; i++)
+            assert_int_equal(
+                mint_gradtree_push_node(t, 1, own[i].number, own[i].level, own[i].sum, &err), 0);
+        add_stretch(t, b, n, mask);
+        while (size < n)
+            size *= 2;
+        assert_int_equal(mint_gradtree_sum(t, 1, &sum, &err), 0);
+        assert_true(tree(0, size, n, mask, &want));
+        assert_memory_equal(sum, &want, sizeof want);
+    }
+    /* what one parameter forgets the other keeps */
+    mint_gradtree_reset(t);
+    add_stretch(t, 0, 5, 0);
+    assert_int_equal(mint_gradtree_push(t, 0, 0, mint_gradtree_leaf(t, 0, &err), &err), 0);
+    mint_gradtree_forget(t, 0);
+    assert_int_equal(mint_gradtree_nodes(t, 0, own), 0);
+    assert_int_equal(mint_gradtree_nodes(t, 1, own), 2);
+    mint_gradtree_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sum_is_the_tree),
         cmocka_unit_test(reset_forgets),
         cmocka_unit_test(stretches_join_to_the_tree),
+        cmocka_unit_test(own_nodes_among_others),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
