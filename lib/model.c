@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fs.h"
 #include "mem.h"
 #include "weights_map.h"
 
@@ -149,18 +150,42 @@ static int load_all(struct mint_model *m, bool packed, struct mint_err *err)
     return 0;
 }
 
-int mint_model_open(struct mint_model **out, const char *dir, struct mint_dev *dev, bool packed,
-                    struct mint_err *err)
+int mint_model_outline(struct mint_model **out, const char *dir, struct mint_dev *dev,
+                       struct mint_err *err)
 {
     struct mint_model *m = mint_xcalloc(1, sizeof *m);
     m->dev = dev;
-    if (mint_model_config_read(&m->config, dir, err) < 0)
-        goto fail;
+    if (mint_model_config_read(&m->config, dir, err) < 0) {
+        mint_model_close(m);
+        return -1;
+    }
     const struct mint_model_config *c = &m->config;
     m->attn = (struct mint_attn_shape){c->heads, c->kv_heads, c->head_dim,
                                        1.0f / __builtin_sqrtf((float)c->head_dim)};
     m->inv_freq = mint_xcalloc((size_t)c->head_dim / 2, sizeof *m->inv_freq);
     mint_model_config_rope(c, m->inv_freq);
+    *out = m;
+    return 0;
+}
+
+bool mint_model_has_weights(const char *dir)
+{
+    bool there = false;
+    for (int i = 0; i < 2; i++) {
+        char *path = mint_fs_join(dir, i ? "model.safetensors.index.json" : "model.safetensors");
+        there |= mint_fs_exists(path);
+        free(path);
+    }
+    return there;
+}
+
+int mint_model_open(struct mint_model **out, const char *dir, struct mint_dev *dev, bool packed,
+                    struct mint_err *err)
+{
+    struct mint_model *m;
+    if (mint_model_outline(&m, dir, dev, err) < 0)
+        return -1;
+    const struct mint_model_config *c = &m->config;
     if (mint_st_open(&m->st, dir, err) < 0)
         goto fail;
     if (mint_weights_check(m->st, c, dir, err) < 0)

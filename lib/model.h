@@ -45,6 +45,11 @@ struct mint_model {
  */
 int mint_model_open(struct mint_model **m, const char *dir, struct mint_dev *dev, bool packed,
                     struct mint_err *err);
+/* From config.json alone, to plan with: no weights, nothing to compute with. */
+int mint_model_outline(struct mint_model **m, const char *dir, struct mint_dev *dev,
+                       struct mint_err *err);
+/* Whether the folder has weights, as far as names go. */
+bool mint_model_has_weights(const char *dir);
 void mint_model_close(struct mint_model *m);
 
 /* Rows (outputs) and columns (inputs) of a module; its name in checkpoints ("self_attn.q_proj",

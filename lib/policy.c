@@ -30,6 +30,23 @@ fail:
     return -1;
 }
 
+int mint_policy_outline(struct mint_policy *p, const struct mint_policy_opts *o,
+                        struct mint_err *why, struct mint_err *err)
+{
+    enum mint_precision precision = (enum mint_precision)o->precision;
+    *p = (struct mint_policy){0};
+    *why = (struct mint_err){0};
+    if (mint_backend_open(&p->dev, o->device, precision, o->threads, why) < 0)
+        MINT_TRY(mint_backend_open(&p->dev, "cpu", precision, o->threads, err));
+    if (mint_model_outline(&p->model, o->model, p->dev, err) == 0 &&
+        (!o->adapter || mint_checkpoint_open(&p->checkpoint, o->adapter, err) == 0)) {
+        p->has_checkpoint = o->adapter != NULL;
+        return 0;
+    }
+    mint_policy_close(p);
+    return -1;
+}
+
 int mint_policy_fingerprint(struct mint_policy *p, const char **text, struct mint_err *err)
 {
     if (!p->known) {

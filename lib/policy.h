@@ -31,6 +31,11 @@ struct mint_policy_opts {
     bool packed; /* for sampling */
 };
 int mint_policy_open(struct mint_policy *p, const struct mint_policy_opts *o, struct mint_err *err);
+/* For a plan: from config.json, and the adapter's configuration, alone; nothing can be computed
+ * with it. Where the device is not there, a CPU stands in, and why says so (else its code is
+ * MINT_OK). */
+int mint_policy_outline(struct mint_policy *p, const struct mint_policy_opts *o,
+                        struct mint_err *why, struct mint_err *err);
 void mint_policy_close(struct mint_policy *p); /* safe on a zeroed one */
 /* The base's fingerprint, on all of the device's threads as far as it is not ready; an error if the
  * adapter was trained on another base. */

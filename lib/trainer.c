@@ -425,3 +425,23 @@ size_t mint_trainer_bytes(const struct mint_model *m, int64_t rank, const struct
         *again = a;
     return mint_room_bytes(m, rank, &size, a);
 }
+
+void mint_trainer_work(const struct mint_model *m, const struct mint_train_opts *o,
+                       const struct mint_datum *const *d, size_t n, struct mint_train_work *w)
+{
+    bool *idle = mint_xcalloc(n, sizeof *idle);
+    for (size_t i = 0; i < n; i++)
+        idle[i] = is_idle(&o->loss, d[i]);
+    *w = (struct mint_train_work){0};
+    for (size_t at = 0, k; at < n; at += k) {
+        struct mint_pack p;
+        k = mint_pack_fit(d + at, idle + at, n - at, o->micro_tokens, false);
+        mint_pack_build(&p, d + at, idle + at, k, false, m->config.vocab, 0);
+        w->rows += p.T;
+        w->head_rows += p.hn;
+        for (int64_t i = 0; i < p.T; i++)
+            w->keys += p.pos[i] + 1;
+        mint_pack_release(&p);
+    }
+    free(idle);
+}

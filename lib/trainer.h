@@ -100,6 +100,13 @@ int mint_trainer_forward(struct mint_trainer *t, const struct mint_datum *const 
                          const struct mint_adapter *adapter, bool all, float *lp,
                          struct mint_err *err);
 
+/* For planning: what one pass over these datums goes through, idle ones left out: rows of the model
+ * and of the head, and for all rows together the keys that each looks at. */
+struct mint_train_work {
+    int64_t rows, head_rows, keys;
+};
+void mint_trainer_work(const struct mint_model *m, const struct mint_train_opts *o,
+                       const struct mint_datum *const *d, size_t n, struct mint_train_work *w);
 /* For planning: bytes of activations of training on these datums, and what of the forward would be
  * computed again with AUTO (again may be NULL). */
 size_t mint_trainer_bytes(const struct mint_model *m, int64_t rank, const struct mint_train_opts *o,

@@ -149,7 +149,7 @@ check_options() {
             eval "set -- $(evaluation)$common \"\$none\""
         fi
         [ -z "$start" ] || set -- --adapter "$start" "$@"
-        check mint-sample --model "$model" --dry-run "$@"
+        check mint-sample --model "$model" --dry-run --quiet "$@"
     done
     if [ -n "$demonstrations" ]; then
         eval "set -- $(given)"

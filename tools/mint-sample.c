@@ -11,6 +11,7 @@
 #include "log.h"
 #include "mem.h"
 #include "metrics.h"
+#include "plan.h"
 #include "sample_job.h"
 #include "zio.h"
 
@@ -119,6 +120,13 @@ struct session {
     size_t stop_ids_n;
     struct mint_progress progress;
     struct times times;
+    struct plan {
+        double kv_bytes, weight_bytes;
+        struct mint_plan_speed speed;
+        struct mint_plan work;
+        bool timed;
+        struct mint_err why_not;
+    } plan; /* of a dry run */
 };
 
 /* "I/N" with 0 <= I < N. */
@@ -396,9 +404,22 @@ static double rate(int64_t n, double seconds)
     return seconds > 0 ? (double)n / seconds : 0;
 }
 
-static int write_metrics(const struct options *o, const struct mint_sample_job *j,
-                         const struct times *t, double seconds, struct mint_err *err)
+static void plan_metrics(struct mint_metrics *m, const struct plan *p)
 {
+    mint_metrics_int(m, "plan/weight_bytes", (int64_t)p->weight_bytes);
+    mint_metrics_int(m, "plan/kv_bytes", (int64_t)(p->kv_bytes + 0.5));
+    mint_metrics_double(m, "plan/flops", p->work.flops);
+    if (!p->timed)
+        return;
+    mint_metrics_double(m, "plan/flops_per_s", p->speed.product);
+    mint_metrics_double(m, "plan/bytes_per_s", p->speed.read);
+    mint_metrics_double(m, "plan/seconds", p->work.seconds);
+}
+
+static int write_metrics(const struct options *o, const struct mint_sample_job *j,
+                         const struct session *s, double seconds, struct mint_err *err)
+{
+    const struct times *t = &s->times;
     struct mint_metrics m = MINT_METRICS_INIT;
     double n = (double)j->sequences;
     mint_metrics_begin(&m, "mint-sample");
@@ -417,7 +438,9 @@ static int write_metrics(const struct options *o, const struct mint_sample_job *
     mint_metrics_int(&m, "skipped", (int64_t)j->skipped);
     mint_metrics_int(&m, "excluded", (int64_t)j->excluded);
     mint_metrics_double(&m, "perf/tokens_per_s", rate(j->tokens, seconds));
-    if (!o->given && !o->replay) {
+    if (o->dry_run) {
+        plan_metrics(&m, &s->plan);
+    } else if (!o->given && !o->replay) {
         mint_metrics_double(&m, "perf/prompt_tokens_per_s", rate(t->prompt_tokens, t->prompt));
         mint_metrics_double(&m, "perf/decode_tokens_per_s", rate(t->decoded_tokens, t->decode));
         mint_metrics_double(&m, "time/first_token", t->first_token);
@@ -429,20 +452,56 @@ static int write_metrics(const struct options *o, const struct mint_sample_job *
     return mint_metrics_end(&m, o->common.metrics, err);
 }
 
-/* What a real run would take, on stderr. */
-static int say_plan(const struct options *o, const struct session *s, struct mint_sample_job *j)
+/* Measures, unless nobody would hear of it. Without the device there is no time. */
+static int measure(const struct options *o, struct session *s, struct mint_err *err)
+{
+    struct plan *p = &s->plan;
+    struct mint_dev *dev;
+    if (mint_log_level() < 0 && !o->common.metrics)
+        return 0;
+    if (mint_backend_open(&dev, o->common.device, (enum mint_precision)o->common.precision,
+                          (int)o->common.threads, &p->why_not) < 0)
+        return 0;
+    int rc = mint_plan_measure(&p->speed, dev, &s->config, o->slots, err);
+    mint_backend_close(dev);
+    p->timed = rc == 0;
+    return rc;
+}
+
+/* What a real run would take, if every response is as long as it may be. */
+static int make_plan(const struct options *o, struct session *s, const struct mint_sample_job *j,
+                     struct mint_err *err)
 {
     const struct mint_model_config *c = &s->config;
-    double act = o->common.precision ? 4 : 2;
-    double token = 2.0 * c->layers * c->kv_heads * c->head_dim * act;
-    double longest = j->groups ? (double)j->prompt_tokens / (double)j->groups : 0;
-    double kv = (double)o->slots * (longest + (double)o->max_tokens) * token;
-    mint_note("plan: %lld prompts, %lld prompt tokens, at most %lld tokens to sample; keys and "
-              "values about %.1f MB (%.0f bytes a token, %lld sequences at a time)",
-              (long long)j->groups, (long long)j->prompt_tokens,
-              (long long)(j->groups * o->group_size * o->max_tokens), kv / 1e6, token,
-              (long long)o->slots);
+    struct plan *p = &s->plan;
+    size_t act = o->common.precision ? 4 : 2;
+    double groups = (double)j->groups, sequences = groups * (double)o->group_size;
+    struct mint_plan_sampling in = {
+        .prompts = groups,
+        .prompt_tokens = (double)j->prompt_tokens,
+        .sequences = sequences,
+        .tokens = sequences * (double)o->max_tokens,
+        .slots = (double)o->slots,
+        .act_bytes = act,
+    };
+    double longest = j->groups ? in.prompt_tokens / groups : 0;
+    double token = 2.0 * c->layers * c->kv_heads * c->head_dim * (double)act;
+    p->kv_bytes = (double)o->slots * (longest + (double)o->max_tokens) * token;
+    p->weight_bytes = mint_plan_weight_bytes(c, act);
+    if (measure(o, s, err) < 0)
+        return -1;
+    mint_plan_sample(c, &in, p->timed ? &p->speed : NULL, &p->work);
     return 0;
+}
+
+static void say_plan(const struct options *o, const struct plan *p, const struct mint_sample_job *j)
+{
+    mint_note("plan: %lld prompts, %lld prompt tokens, at most %lld tokens to sample; keys and "
+              "values about %.1f MB (%lld sequences at a time), beside %.0f MB of weights",
+              (long long)j->groups, (long long)j->prompt_tokens,
+              (long long)(j->groups * o->group_size * o->max_tokens), p->kv_bytes / 1e6,
+              (long long)o->slots, p->weight_bytes / 1e6);
+    mint_plan_say(&p->work, p->timed ? &p->speed : NULL, &p->why_not);
 }
 
 static int do_job(const struct options *o, struct session *s, struct mint_sample_job *j,
@@ -467,13 +526,13 @@ static int do_job(const struct options *o, struct session *s, struct mint_sample
 }
 
 /* Ends the output, and says what was done. */
-static int finish(const struct options *o, const struct session *s, struct mint_sample_job *j,
+static int finish(const struct options *o, struct session *s, struct mint_sample_job *j,
                   struct mint_err *err)
 {
     double seconds = mint_now() - s->times.start;
     struct mint_out *out = j->out;
     j->out = NULL;
-    if (write_metrics(o, j, &s->times, seconds, err) < 0) {
+    if ((o->dry_run && make_plan(o, s, j, err) < 0) || write_metrics(o, j, s, seconds, err) < 0) {
         mint_out_abort(out);
         return -1;
     }
@@ -484,7 +543,9 @@ static int finish(const struct options *o, const struct session *s, struct mint_
     if (j->cut)
         mint_note("%lld responses end here: --max-turns, or the context's end", (long long)j->cut);
     if (o->dry_run)
-        return say_plan(o, s, j);
+        say_plan(o, &s->plan, j);
+    if (o->dry_run)
+        return 0;
     mint_verbose(1, "%lld groups, %lld sequences, %lld tokens in %.2f s (%.0f tokens/s)",
                  (long long)j->groups, (long long)j->sequences, (long long)j->tokens, seconds,
                  rate(j->tokens, seconds));

@@ -16,6 +16,7 @@
 #include "log.h"
 #include "mem.h"
 #include "metrics.h"
+#include "plan.h"
 #include "train_job.h"
 #include "zio.h"
 
@@ -130,6 +131,7 @@ struct session {
     double start;
     int64_t idle, counted; /* datums of all steps so far: without a slope; with a weight */
     struct mint_step_stats last;
+    struct mint_err no_device; /* of a plan: why there is none */
 };
 
 static bool is_first(const struct session *s)
@@ -346,11 +348,14 @@ static int open_model(struct session *s, const struct options *o, struct mint_er
         .precision = o->common.precision,
         .threads = (int)o->common.threads,
     };
-    if (mint_policy_open(&s->policy, &p, err) < 0 || open_ref(s, o, err) < 0)
-        return -1;
-    if (s->policy.has_checkpoint)
+    int rc = -1;
+    if (!o->dry_run || mint_model_has_weights(o->model))
+        rc = mint_policy_open(&s->policy, &p, err) < 0 ? -1 : open_ref(s, o, err);
+    if (rc < 0 && o->dry_run && (err->code == MINT_OK || err->code == MINT_EDEVICE))
+        rc = mint_policy_outline(&s->policy, &p, &s->no_device, err);
+    if (rc == 0 && s->policy.has_checkpoint)
         s->config.adapter = s->policy.checkpoint.config;
-    return 0;
+    return rc;
 }
 
 /* The four things that make the result, for trainer_state.json. */
@@ -637,22 +642,79 @@ static int make_trainer(struct session *s, struct mint_err *err)
                                        p->checkpoint.state.step, err);
 }
 
-static void say_plan(const struct session *s)
+static bool needs_ref(const struct session *s)
 {
-    int64_t positions = 0;
-    enum mint_recompute again;
-    const struct mint_datum **d = mint_xcalloc(s->data.n, sizeof *d);
-    for (size_t i = 0; i < s->data.n; i++) {
-        d[i] = &s->data.d[i];
-        positions += (int64_t)d[i]->n;
+    const struct mint_loss_opts *l = &s->config.opts.loss;
+    bool missing = false;
+    for (size_t i = 0; i < s->data.n; i++)
+        missing |= !s->data.d[i].ref_logprobs;
+    return missing && (l->loss == MINT_LOSS_DPO || l->kl_coef != 0.0f);
+}
+
+/* Bytes of activations, with what is computed again. Without the device nobody knows what fits. */
+static double plan_memory(const struct session *s, const struct mint_datum *const *d,
+                          enum mint_recompute *again)
+{
+    struct mint_train_opts o = s->config.opts;
+    const struct mint_model *m = s->policy.model;
+    int64_t rank = s->config.adapter.rank;
+    size_t bytes = mint_trainer_bytes(m, rank, &o, d, s->data.n, again);
+    if (s->no_device.code == MINT_OK || o.recompute != MINT_RECOMPUTE_AUTO)
+        return (double)bytes;
+    *again = o.recompute = MINT_RECOMPUTE_NONE;
+    double most = (double)mint_trainer_bytes(m, rank, &o, d, s->data.n, NULL);
+    o.recompute = MINT_RECOMPUTE_ALL;
+    mint_note("plan: --recompute all would make it %.0f MB of activations",
+              (double)mint_trainer_bytes(m, rank, &o, d, s->data.n, NULL) / 1e6);
+    return most;
+}
+
+static int plan_metrics(const struct session *s, const struct mint_plan *p,
+                        const struct mint_plan_speed *speed, double activations, double weights,
+                        struct mint_err *err)
+{
+    struct mint_metrics m = MINT_METRICS_INIT;
+    mint_metrics_begin(&m, "mint-train");
+    mint_metrics_int(&m, "datums", (int64_t)s->data.n);
+    mint_metrics_int(&m, "plan/steps", mint_train_planned(&s->config, s->data.n));
+    mint_metrics_int(&m, "plan/weight_bytes", (int64_t)weights);
+    mint_metrics_int(&m, "plan/activation_bytes", (int64_t)activations);
+    mint_metrics_double(&m, "plan/flops", p->flops);
+    if (p->seconds > 0) {
+        mint_metrics_double(&m, "plan/flops_per_s", speed->product);
+        mint_metrics_double(&m, "plan/seconds", p->seconds);
     }
-    size_t bytes = mint_trainer_bytes(s->policy.model, s->config.adapter.rank, &s->config.opts, d,
-                                      s->data.n, &again);
-    mint_note("plan: %zu datums, %lld positions, %lld optimiser steps; about %.0f MB of "
-              "activations, recompute %s",
-              s->data.n, (long long)positions, (long long)mint_train_planned(&s->config, s->data.n),
-              (double)bytes / 1e6, mint_recompute_names[again]);
+    return mint_metrics_end(&m, s->o->common.metrics, err);
+}
+
+/* What the run would take, on stderr and in --metrics. */
+static int say_plan(struct session *s, struct mint_err *err)
+{
+    const struct mint_model_config *c = &s->policy.model->config;
+    const struct mint_datum **d = mint_xcalloc(s->data.n, sizeof *d);
+    struct mint_train_work w;
+    struct mint_plan_speed speed;
+    struct mint_plan p;
+    enum mint_recompute again;
+    bool timed = s->no_device.code == MINT_OK && (mint_log_level() >= 0 || s->o->common.metrics);
+    for (size_t i = 0; i < s->data.n; i++)
+        d[i] = &s->data.d[i];
+    mint_trainer_work(s->policy.model, &s->config.opts, d, s->data.n, &w);
+    double bytes = plan_memory(s, d, &again);
+    double weights = mint_plan_weight_bytes(c, s->policy.dev->act_bytes);
     free(d);
+    if (timed)
+        MINT_TRY(mint_plan_measure(&speed, s->policy.dev, c, 0, err));
+    w.rows *= s->config.epochs;
+    w.head_rows *= s->config.epochs;
+    w.keys *= s->config.epochs;
+    mint_plan_train(c, &s->config.adapter, &w, again, needs_ref(s), timed ? &speed : NULL, &p);
+    mint_note("plan: %zu datums, %lld positions to compute, %lld optimiser steps; about %.0f MB of "
+              "activations, recompute %s, beside %.0f MB of weights",
+              s->data.n, (long long)w.rows, (long long)mint_train_planned(&s->config, s->data.n),
+              bytes / 1e6, mint_recompute_names[again], weights / 1e6);
+    mint_plan_say(&p, timed ? &speed : NULL, &s->no_device);
+    return plan_metrics(s, &p, &speed, bytes, weights, err);
 }
 
 /* 1: there is nothing left to do. */
@@ -667,10 +729,8 @@ static int prepare(struct session *s, struct mint_err *err)
         return -1;
     if (o->forward_only)
         return 0;
-    if (o->dry_run) {
-        say_plan(s);
-        return 1;
-    }
+    if (o->dry_run)
+        return say_plan(s, err) < 0 ? -1 : 1;
     if (fill_state(s, err) < 0)
         return -1;
     if (check_schedule(s, err) < 0)

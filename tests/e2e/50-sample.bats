@@ -243,6 +243,7 @@ END
     expect 0
     jq -es 'length == 7 and all(.[]; (.prompt_tokens | length) > 5)' <<<"$output"
     has "$stderr" "plan: 7 prompts"
+    has "$stderr" "estimate: about "
 }
 
 @test "metrics: one object with counts" {
@@ -361,4 +362,35 @@ END
     expect_error 1 'nowhere.jsonl'
     run_tool sample --replay --once first.jsonl
     expect_error 2 '--once is for prompts'
+}
+
+@test "a plan needs config.json and the tokenizer alone; FLOPs and bytes are those of the shape" {
+    mkdir bare
+    cp model/config.json model/tokenizer*.json bare
+    printf '{"id":%d,"prompt":"abcd"}\n' 1 2 3 >p.jsonl
+    run_tool mint-sample -m bare --dry-run -n 5 --max-tokens 10 --batch 4 --metrics m p.jsonl
+    expect 0
+    jq -e --slurpfile c bare/config.json --argjson P "$(jq -s 'map(.prompt_tokens | length) | add' <<<"$output")" '$c[0] as $c
+        | ($c.head_dim * $c.num_attention_heads) as $q | ($c.head_dim * $c.num_key_value_heads) as $k | $c.hidden_size as $h
+        | ($c.num_hidden_layers * (2 * $h * $q + 2 * $h * $k + 3 * $h * $c.intermediate_size)) as $l | ($c.vocab_size * $h) as $v
+        | (4 * $c.num_hidden_layers * $q) as $a | 150 as $n
+        | ."plan/weight_bytes" == 2 * ($l + (if $c.tie_word_embeddings then 1 else 2 end) * $v)
+        and ."plan/kv_bytes" == (4 * ($P / 3 + 10) * 4 * $c.num_hidden_layers * $k | round)
+        and (."plan/flops" / (2 * $l * $P + 2 * $v * 3 + $a * $P * $P / 6 + 2 * ($l + $v) * $n + $a * $n * ($P / 3 + 5)) - 1 | fabs) < 1e-9
+        and ."plan/seconds" > 0 and ."plan/flops_per_s" > 0' m
+    # no such device: all but the time, and why
+    run_tool mint-sample -m bare --dry-run --device cuda:99 --metrics m2 p.jsonl
+    expect 0
+    has "$stderr" 'no time, as nothing can be measured: '
+    jq -e '."plan/flops" > 0 and (has("plan/seconds") | not)' m2
+    run_tool mint-sample -m bare --dry-run -q p.jsonl
+    expect 0
+    [ -z "$stderr" ]
+    # and a run needs weights
+    run_tool mint-sample -m bare p.jsonl
+    expect 1
+    has "$stderr" 'no model.safetensors'
+    rm bare/tokenizer.json
+    run_tool mint-sample -m bare --dry-run p.jsonl
+    expect_error 1 'tokenizer.json'
 }

@@ -502,3 +502,32 @@ END
     expect 1
     [ -z "$(ls -d ./*.lock 2>/dev/null)" ]
 }
+
+@test "a dry run plans from config.json alone: the FLOPs of Qwen3-0.6B's shape, with recomputation and without" {
+    mkdir bare
+    echo '{"model_type":"qwen3","architectures":["Qwen3ForCausalLM"],"hidden_size":1024,"intermediate_size":3072,"num_hidden_layers":28,
+        "num_attention_heads":16,"num_key_value_heads":8,"head_dim":128,"vocab_size":151936,"max_position_embeddings":40960,
+        "rms_norm_eps":1e-6,"rope_theta":1e6,"tie_word_embeddings":true,"hidden_act":"silu"}' >bare/config.json
+    jq -nc '[range(512) | 5] as $t | {model_input: {chunks: [{tokens: $t}]}, loss_fn_inputs: {target_tokens: $t}}' >d.jsonl
+    for again in none all; do
+        run_tool mint-train -m bare --to ck --loss cross_entropy --epochs 2 --dry-run --recompute $again --metrics m d.jsonl
+        expect 0
+        has "$stderr" 'plan: 1 datums, 1024 positions to compute, 2 optimiser steps'
+        has "$stderr" 'estimate: about '
+    done
+    # by hand: layers 15.73e6 weights each, head 155.6e6, LoRA of rank 16 10.1e6 in layers and 2.4e6 at the head, attention 229376 a key
+    jq -es 'map(."plan/flops" / 1024e9) | (.[0] - 2.665 | fabs) < 0.002 and (.[1] - 3.737 | fabs) < 0.002' m
+    jq -es '.[0]."plan/weight_bytes" == 1191968768 and .[0]."plan/activation_bytes" > 5 * .[1]."plan/activation_bytes"
+        and all(.[]; ."plan/seconds" > 0 and ."plan/steps" == 2)' m
+    # without the device: no time, and both ends of the memory
+    run_tool mint-train -m bare --to ck --loss cross_entropy --dry-run --device cuda:99 --metrics m2 d.jsonl
+    expect 0
+    has "$stderr" '--recompute all would make it '
+    has "$stderr" 'no time, as nothing can be measured: '
+    jq -e --slurpfile m m '."plan/flops" * 2 == $m[0]."plan/flops" and (has("plan/seconds") | not)' m2
+    run_tool mint-train -m bare --to ck --loss cross_entropy d.jsonl
+    expect_error 1 'no model.safetensors'
+    [ ! -e ck ]
+    run_tool mint-train -m bare --to ck --loss cross_entropy --from nowhere --dry-run d.jsonl
+    expect_error 1 'nowhere: no such checkpoint folder'
+}
