@@ -11,6 +11,7 @@ extern "C" {
 #include <cstring>
 
 #define LEAST_CAPABILITY 80 /* bf16 tensor cores, cp.async */
+#define LEAF_ROOM        ((size_t)64 << 20)
 
 int cuda_check(cudaError_t e, const char *what, struct mint_err *err)
 {
@@ -59,6 +60,7 @@ static const struct mint_ops *ops_table(void)
         .linear_dx = cuda_linear_dx,
         .lora_du = cuda_lora_du,
         .outer = cuda_outer,
+        .fold = cuda_fold,
         .rmsnorm_backward = cuda_rmsnorm_backward,
         .swiglu_backward = cuda_swiglu_backward,
         .attention_backward = cuda_attention_backward,
@@ -153,6 +155,7 @@ static int open_device(struct mint_dev **out, int index, enum mint_precision p,
     d->base.ops = ops_table();
     d->base.precision = p;
     d->base.act_bytes = p == MINT_PRECISION_BF16 ? 2 : 4;
+    d->base.leaf_room = LEAF_ROOM;
     d->base.threads = 1;
     d->index = index;
     d->sync = getenv("MINT_CUDA_SYNC") != NULL;

@@ -48,6 +48,9 @@ enum cuda_slot { /* arrays that one op may need together */
                  CUDA_ROWS,
                  CUDA_TARGET,
                  CUDA_DRAWS,
+                 CUDA_LEAVES,
+                 CUDA_LIST,
+                 CUDA_ADDITIONS,
                  CUDA_SEQS,
                  CUDA_SEQ_PAGES,
                  CUDA_FORWARD_PLAN,
@@ -145,8 +148,6 @@ void cuda_memory_close(struct cuda_dev *d);
 int cuda_weight_new(struct mint_dev *d, struct mint_weight **w, const void *rows, enum mint_dtype t,
                     int64_t N, int64_t K, bool keep, bool packed, struct mint_err *err);
 void cuda_weight_free(struct mint_dev *d, struct mint_weight *w);
-int cuda_weight_set(struct mint_dev *d, struct mint_weight *w, const float *values,
-                    struct mint_err *err);
 
 /* ---- device_product.cpp: one product, by the library where it is known to give our bits. */
 
@@ -176,9 +177,8 @@ int cuda_linear_dx(struct mint_dev *d, float *dx, bool accumulate, const void *d
                    int64_t T, struct mint_err *err);
 int cuda_lora_du(struct mint_dev *d, float *du, const void *dy, int64_t lddy,
                  const struct mint_lora *lora, int64_t T, struct mint_err *err);
-int cuda_outer(struct mint_dev *d, float *out, float scale, const void *a, int64_t lda, int64_t M,
-               const void *b, int64_t ldb, int64_t N, int64_t row0, int64_t rows,
-               struct mint_err *err);
+int cuda_outer(struct mint_dev *d, float *const *out, const struct mint_outer *o,
+               const int64_t *first, int64_t n, struct mint_err *err);
 
 int cuda_embed(struct mint_dev *d, float *x, const struct mint_weight *table, const int32_t *ids,
                int64_t T, struct mint_err *err);
@@ -230,10 +230,13 @@ int cuda_head_backward(struct mint_dev *d, float *dh, float *dlora_u,
                        const struct mint_weight *head, const struct mint_lora *lora, int64_t T,
                        const struct mint_head_leaves *leaves, struct mint_err *err);
 
-int cuda_adam(struct mint_dev *d, float *p, float *m, float *v, const float *g, int64_t n,
+int cuda_fold(struct mint_dev *d, const struct mint_fold *f, int64_t n, struct mint_err *err);
+int cuda_adam(struct mint_dev *d, const struct mint_adam_tensor *t, int64_t n,
               const struct mint_adam *a, struct mint_err *err);
-int cuda_sumsq(struct mint_dev *d, double *out, bool *finite, const float *g, int64_t n,
+int cuda_sumsq(struct mint_dev *d, double *out, const struct mint_adam_tensor *t, int64_t n,
                struct mint_err *err);
+int cuda_weight_set(struct mint_dev *d, struct mint_weight *const *w, const float *const *values,
+                    int64_t n, struct mint_err *err);
 
 void cuda_close(struct mint_dev *d);
 

@@ -205,15 +205,19 @@ static int through(const struct back *b, float *c, const struct mint_weight *w, 
     return cuda_product(b->x.d, &p, err);
 }
 
-static int leaf_chunk(const struct back *b, int64_t i, int64_t v0, int64_t cols,
-                      struct mint_err *err)
+/* Rows v0.. of the gradients of the leaves' B. */
+static int leaves_chunk(const struct back *b, int64_t v0, int64_t cols, struct mint_err *err)
 {
     const struct mint_lora *lora = b->x.lora;
-    int64_t from = b->leaves->first[b->leaf + i], to = b->leaves->first[b->leaf + i + 1];
-    const void *dy = cuda_at(b->x.d, b->dy, (from - b->t0) * MINT_K_CHUNK);
-    const void *u = cuda_at(b->x.d, b->x.u, from * lora->rank);
-    return cuda_outer(&b->x.d->base, b->db[i] + v0 * lora->rank, lora->scale, dy, MINT_K_CHUNK,
-                      cols, u, lora->rank, lora->rank, 0, to - from, err);
+    int64_t r = lora->rank, first[LEAVES + 1];
+    float *db[LEAVES];
+    struct mint_outer o = {
+        lora->scale, b->dy, MINT_K_CHUNK, cols, cuda_at(b->x.d, b->x.u, b->t0 * r), r, r};
+    for (int64_t i = 0; i <= b->n; i++)
+        first[i] = b->leaves->first[b->leaf + i] - b->t0;
+    for (int64_t i = 0; i < b->n; i++)
+        db[i] = b->db[i] + v0 * r;
+    return cuda_outer(&b->x.d->base, db, &o, first, b->n, err);
 }
 
 static int back_chunk(const struct back *b, int64_t v0, struct mint_err *err)
@@ -237,9 +241,7 @@ static int back_chunk(const struct back *b, int64_t v0, struct mint_err *err)
     MINT_TRY(through(b, b->dh, b->x.w, 1, v0, cols, err));
     if (b->x.lora)
         MINT_TRY(through(b, b->du, b->x.lora->b, b->x.lora->scale, v0, cols, err));
-    for (int64_t i = 0; i < b->n; i++)
-        MINT_TRY(leaf_chunk(b, i, v0, cols, err));
-    return 0;
+    return b->n ? leaves_chunk(b, v0, cols, err) : 0;
 }
 
 /* The next rows: a slab, or those of up to LEAVES leaves, none of which is cut. */

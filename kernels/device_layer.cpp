@@ -83,30 +83,3 @@ int cuda_scatter(struct mint_dev *dev, void *out, const void *x, const int32_t *
     mint_k_scatter(out, x, (const int32_t *)on, n, (int64_t)row_bytes, d->stream);
     return cuda_launched(d, "scatter", err);
 }
-
-int cuda_adam(struct mint_dev *dev, float *p, float *m, float *v, const float *g, int64_t n,
-              const struct mint_adam *a, struct mint_err *err)
-{
-    struct cuda_dev *d = cuda_dev(dev);
-    struct mint_k_adam_step s = {a->lr,           a->beta1, a->beta2, a->eps,
-                                 a->weight_decay, a->bias1, a->bias2, a->grad_scale};
-    mint_k_adam(p, m, v, g, n, &s, d->stream);
-    return cuda_launched(d, "adam", err);
-}
-
-/* Squares of finite floats cannot overflow a double's sum, so the sum tells whether all are finite.
- */
-int cuda_sumsq(struct mint_dev *dev, double *out, bool *finite, const float *g, int64_t n,
-               struct mint_err *err)
-{
-    struct cuda_dev *d = cuda_dev(dev);
-    size_t parts = (size_t)MINT_K_SUMSQ_PARTS(n);
-    double *on = (double *)cuda_scratch(d, CUDA_SMALL, (1 + parts) * sizeof *on, err);
-    if (!on)
-        return -1;
-    mint_k_sumsq(on, on + 1, g, n, d->stream);
-    MINT_TRY(cuda_launched(d, "a sum of squares", err));
-    MINT_TRY(cuda_download(dev, out, on, sizeof *out, err));
-    *finite = *out - *out == 0;
-    return 0;
-}

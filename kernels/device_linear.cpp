@@ -6,6 +6,12 @@
  */
 #include "device.h"
 
+extern "C" {
+#include "mem.h"
+}
+
+#include <cstdlib>
+
 /* c = a b^T with the shapes of a [M,K], b [N,K], all rows tight. */
 static struct mint_k_product product_of(const void *a, const struct mint_weight *b, int64_t M,
                                         void *c, int64_t ldc)
@@ -95,23 +101,40 @@ int cuda_lora_du(struct mint_dev *dev, float *du, const void *dy, int64_t lddy,
     return cuda_product(cuda_dev(dev), &p, err);
 }
 
-int cuda_outer(struct mint_dev *dev, float *out, float scale, const void *a, int64_t lda, int64_t M,
-               const void *b, int64_t ldb, int64_t N, int64_t row0, int64_t rows,
-               struct mint_err *err)
+/* A leaf alone may be the library's; several are ours, in one launch. */
+int cuda_outer(struct mint_dev *dev, float *const *out, const struct mint_outer *o,
+               const int64_t *first, int64_t n, struct mint_err *err)
 {
     struct cuda_dev *d = cuda_dev(dev);
     struct mint_k_product p = {};
-    if (M < 1 || N < 1)
+    if (o->M < 1 || o->N < 1 || n < 1)
         return 0;
-    p.a = cuda_at(d, a, row0 * lda);
-    p.b = cuda_at(d, b, row0 * ldb);
-    p.lda = lda;
-    p.ldb = ldb;
+    p.a = o->a;
+    p.b = o->b;
+    p.lda = o->lda;
+    p.ldb = o->ldb;
     p.a_krows = p.b_krows = true;
-    p.M = M;
-    p.N = p.ldc = N;
-    p.K = rows;
-    p.c = out;
-    p.scale = scale;
-    return cuda_product(d, &p, err);
+    p.M = o->M;
+    p.N = p.ldc = o->N;
+    p.scale = o->scale;
+    if (n == 1) {
+        p.a = cuda_at(d, o->a, first[0] * o->lda);
+        p.b = cuda_at(d, o->b, first[0] * o->ldb);
+        p.K = first[1] - first[0];
+        p.c = out[0];
+        return cuda_product(d, &p, err);
+    }
+    if (o->M > MINT_K_LEAF_ROWS)
+        MINT_BUG("a gradient of %lld rows", (long long)o->M);
+    struct mint_k_leaf *leaf = (struct mint_k_leaf *)mint_xcalloc((size_t)n, sizeof *leaf);
+    for (int64_t i = 0; i < n; i++)
+        leaf[i] = {out[i], first[i], first[i + 1] - first[i]};
+    p.leaf = (const struct mint_k_leaf *)cuda_array(d, CUDA_LEAVES, leaf, (size_t)n * sizeof *leaf,
+                                                    NULL, err);
+    p.leaves = n;
+    free(leaf);
+    if (!p.leaf)
+        return -1;
+    mint_k_product(&p, cuda_f32(d), d->stream);
+    return cuda_launched(d, "gradients of a matrix", err);
 }

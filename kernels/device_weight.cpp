@@ -73,9 +73,3 @@ void cuda_weight_free(struct mint_dev *, struct mint_weight *w)
     cudaFree(w->rows);
     free(w);
 }
-
-int cuda_weight_set(struct mint_dev *d, struct mint_weight *w, const float *values,
-                    struct mint_err *err)
-{
-    return cuda_cast(d, w->rows, values, w->N * w->K, err);
-}

@@ -63,6 +63,16 @@ struct mint_k_product {
     float scale;
     const float *bias; /* f32[N] or NULL */
     enum mint_k_tile tile;
+    const struct mint_k_leaf *leaf; /* on the device; NULL: one product */
+    int64_t leaves;
+};
+/* With a_krows and b_krows, several products in one launch: of a stretch of the inner dimension
+ * each, k0 .. k0+K-1. K and c of struct mint_k_product do not count then; M is at most
+ * MINT_K_LEAF_ROWS. */
+#define MINT_K_LEAF_ROWS (16 * 65528)
+struct mint_k_leaf {
+    void *c;
+    int64_t k0, K;
 };
 void mint_k_product(const struct mint_k_product *p, bool f32, cudaStream_t stream);
 /* counts[t]: how many words of a[t, 0..N) and b[t, 0..N) differ; how many of b are not 0. */
@@ -232,20 +242,48 @@ void mint_k_dlogits(void *dy, int64_t lddy, bool f32, const float *logits, int64
                     const struct mint_k_head_grad *g, int64_t T, int64_t v0, int64_t cols,
                     cudaStream_t stream);
 
-/* ---- optim.cu */
+/* ---- optim.cu: lists of tensors, each list in one launch. Lists are on the device. A tensor of n
+ * elements is the work of (n + step - 1) / step blocks, of which the first is number `block`: the
+ * sum of those of the tensors before it. blocks: of all. */
+
+#define MINT_K_LIST_STEP   1024
+#define MINT_K_SUMSQ_PIECE 16384 /* the step of sumsq */
+
+/* Additions add0 .. add0+count-1 in order, element by element: x += y. */
+struct mint_k_addition {
+    float *x;
+    const float *y;
+};
+struct mint_k_sum {
+    int64_t n, block, add0, count;
+};
+void mint_k_fold(const struct mint_k_sum *list, int64_t count, int64_t blocks,
+                 const struct mint_k_addition *add, cudaStream_t stream);
 
 /* struct mint_adam: element by element, p (1 - lr weight_decay) - lr / bias1 m / (sqrt(v / bias2) +
  * eps). */
 struct mint_k_adam_step {
     float lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale;
 };
-void mint_k_adam(float *p, float *m, float *v, const float *g, int64_t n,
+struct mint_k_adam_tensor {
+    float *p, *m, *v;
+    const float *g;
+    int64_t n, block;
+};
+void mint_k_adam(const struct mint_k_adam_tensor *list, int64_t count, int64_t blocks,
                  const struct mint_k_adam_step *a, cudaStream_t stream);
-/* *out = sum of squares in double, in the order that n decides; not finite if one of g is not.
- * parts: MINT_K_SUMSQ_PARTS(n) doubles. */
-#define MINT_K_SUMSQ_PIECE    16384
-#define MINT_K_SUMSQ_PARTS(n) (((n) + MINT_K_SUMSQ_PIECE - 1) / MINT_K_SUMSQ_PIECE)
-void mint_k_sumsq(double *out, double *parts, const float *g, int64_t n, cudaStream_t stream);
+
+/* out[i] = sum of squares of tensor i in double, in the order that its n decides; not finite if one
+ * of x is not. parts: blocks doubles. mint_k_cast_all: out act = x. */
+struct mint_k_tensor {
+    const float *x;
+    void *out; /* mint_k_cast_all: act */
+    int64_t n, block;
+};
+void mint_k_sumsq(double *out, double *parts, const struct mint_k_tensor *list, int64_t count,
+                  int64_t blocks, cudaStream_t stream);
+void mint_k_cast_all(const struct mint_k_tensor *list, int64_t count, int64_t blocks, bool f32,
+                     cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@
  * shared memory, as they lie in memory: [row][k], or [k][row] for an operand whose inner dimension
  * is its outer one, whose fragments ldmatrix then transposes. Rows in shared memory are 8 elements
  * longer than they have to be, so that the 8 rows of an ldmatrix are in different banks.
- * Grid: (N / BN, M / BM).
+ * Grid: (N / BN, M / BM, leaves).
  *
  * Precision f32: products by fmaf over ascending k, 16 x 16 outputs a block. Slow; it is there to
  * be compared with.
@@ -30,7 +30,21 @@ template <class T> struct Args {
     bool fours; /* four neighbours of c, from a multiple of four on, may be accessed at once */
     float scale;
     const float *bias;
+    const struct mint_k_leaf *leaf;
 };
+
+/* Of several products, that of this block. */
+template <class T> DEVICE void pick_leaf(Args<T> *p)
+{
+    if (!p->leaf)
+        return;
+    struct mint_k_leaf l = p->leaf[blockIdx.z];
+    p->a += l.k0 * p->lda;
+    p->b += l.k0 * p->ldb;
+    p->K = (int)l.K;
+    p->c = l.c;
+    p->fours = p->fours && (uintptr_t)l.c % 16 == 0;
+}
 
 template <class T> DEVICE float finish(const Args<T> &p, int n, float v)
 {
@@ -152,6 +166,8 @@ __global__ void __launch_bounds__(G::WM *G::WN * 32) product(Args<bf16> p)
     constexpr int THREADS = G::WM * G::WN * 32, STAGE = SA::SIZE + SB::SIZE;
     constexpr int FM = G::BM / G::WM / 16, FN = G::BN / G::WN / 8; /* fragments of a warp */
     DYN_SHARED(bf16, sm);
+    if constexpr (AK && BKR)
+        pick_leaf(&p);
     int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     int m0 = blockIdx.y * G::BM, n0 = blockIdx.x * G::BN;
     int wm = warp / G::WN * FM * 16, wn = warp % G::WN * FN * 8;
@@ -217,6 +233,8 @@ template <bool AK, bool BKR> __global__ void __launch_bounds__(F *F) product_f32
 {
     SHARED(float, sa, [F][F + 1]);
     SHARED(float, sb, [F][F + 1]);
+    if constexpr (AK && BKR)
+        pick_leaf(&p);
     int x = threadIdx.x % F, y = threadIdx.x / F, m0 = blockIdx.y * F, n0 = blockIdx.x * F;
     float c = 0;
     for (int k0 = 0; k0 < p.K; k0 += F) {
@@ -246,9 +264,14 @@ template <class T> static Args<T> args(const struct mint_k_product *p)
 {
     size_t four = 4 * (p->store == MINT_K_ACT ? sizeof(T) : sizeof(float));
     bool fours = p->ldc % 4 == 0 && (uintptr_t)p->c % four == 0;
-    return {(const T *)p->a, (const T *)p->b, p->lda, p->ldb, (int)p->M,
-            (int)p->N,       (int)p->K,       p->c,   p->ldc, p->store,
-            fours,           p->scale,        p->bias};
+    return {(const T *)p->a, (const T *)p->b, p->lda,  p->ldb, (int)p->M,
+            (int)p->N,       (int)p->K,       p->c,    p->ldc, p->store,
+            fours,           p->scale,        p->bias, p->leaf};
+}
+
+static dim3 grid(const struct mint_k_product *p, int BM, int BN)
+{
+    return dim3(up(p->N, BN), up(p->M, BM), p->leaf ? (unsigned)p->leaves : 1);
 }
 
 template <class G, bool AK, bool BKR, bool ALIGNED>
@@ -256,8 +279,8 @@ static void launch(const struct mint_k_product *p, cudaStream_t stream)
 {
     constexpr size_t smem = product_smem<G, AK, BKR>();
     BIG_SMEM((product<G, AK, BKR, ALIGNED>), smem);
-    LAUNCH((product<G, AK, BKR, ALIGNED>), dim3(up(p->N, G::BN), up(p->M, G::BM)),
-           G::WM * G::WN * 32, smem, stream, args<bf16>(p));
+    LAUNCH((product<G, AK, BKR, ALIGNED>), grid(p, G::BM, G::BN), G::WM * G::WN * 32, smem, stream,
+           args<bf16>(p));
 }
 
 template <bool AK, bool BKR> static void launch_bf16(const struct mint_k_product *p, cudaStream_t s)
@@ -280,7 +303,7 @@ template <bool AK, bool BKR> static void launch_bf16(const struct mint_k_product
 
 template <bool AK, bool BKR> static void launch_f32(const struct mint_k_product *p, cudaStream_t s)
 {
-    LAUNCH((product_f32<AK, BKR>), dim3(up(p->N, F), up(p->M, F)), F * F, 0, s, args<float>(p));
+    LAUNCH((product_f32<AK, BKR>), grid(p, F, F), F * F, 0, s, args<float>(p));
 }
 
 /* A grid has up to 65,535 rows of blocks; more rows than that many of 16 go in several launches. */
@@ -294,11 +317,25 @@ static void rows_of(struct mint_k_product *q, const struct mint_k_product *p, bo
     q->c = (char *)p->c + m0 * p->ldc * out;
 }
 
+static void launch_leaves(const struct mint_k_product *p, bool f32, cudaStream_t stream)
+{
+    const int64_t most = 65535;
+    for (int64_t i = 0; i < p->leaves; i += most) {
+        struct mint_k_product q = *p;
+        q.c = NULL;
+        q.leaf += i;
+        q.leaves = p->leaves - i < most ? p->leaves - i : most;
+        f32 ? launch_f32<true, true>(&q, stream) : launch_bf16<true, true>(&q, stream);
+    }
+}
+
 extern "C" void mint_k_product(const struct mint_k_product *p, bool f32, cudaStream_t stream)
 {
     const int64_t most = 16 * 65528;
     if (p->N <= 0)
         return;
+    if (p->leaf && p->M > 0)
+        return launch_leaves(p, f32, stream);
     for (int64_t m0 = 0; m0 < p->M; m0 += most) {
         struct mint_k_product q;
         rows_of(&q, p, f32, m0, most);

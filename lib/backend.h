@@ -26,7 +26,7 @@
 #include "err.h"
 #include "safetensors.h" /* enum mint_dtype */
 
-#define MINT_BACKEND_ABI 4
+#define MINT_BACKEND_ABI 5
 #define MINT_KV_PAGE                                                            \
     64 /* positions a KV page; also the block in which attention walks the keys \
         */
@@ -109,6 +109,34 @@ struct mint_head_grad {
     int64_t ldl;           /* their row stride */
 };
 
+/* A gradient of a matrix [M,N]: scale * sum over rows t of a[t,:]^T b[t,:]. */
+struct mint_outer {
+    float scale;
+    const void *a; /* act, row stride lda */
+    int64_t lda, M;
+    const void *b; /* act, row stride ldb */
+    int64_t ldb, N;
+};
+
+/* x += y, x != y */
+struct mint_addition {
+    float *x;
+    const float *y;
+};
+/* Additions add[0..count), in order, of arrays of n floats. */
+struct mint_fold {
+    int64_t n;
+    const struct mint_addition *add; /* host */
+    int64_t count;
+};
+
+/* A trained tensor of n floats, its moments, its gradient. */
+struct mint_adam_tensor {
+    float *p, *m, *v;
+    const float *g;
+    int64_t n;
+};
+
 struct mint_adam {
     float lr, beta1, beta2, eps, weight_decay;
     float bias1, bias2; /* 1 - beta^step, computed by the caller in double */
@@ -166,9 +194,10 @@ struct mint_ops {
                       enum mint_dtype t, int64_t N, int64_t K, bool keep, bool packed,
                       struct mint_err *err);
     void (*weight_free)(struct mint_dev *d, struct mint_weight *w);
-    /* New values from a device f32 buffer [N,K] (LoRA after an optimiser step), rounded to act. */
-    int (*weight_set)(struct mint_dev *d, struct mint_weight *w, const float *values,
-                      struct mint_err *err);
+    /* New values of w[0..n) from device buffers f32 [N,K] (LoRA after an optimiser step), rounded
+     * to act. w, values: host arrays. */
+    int (*weight_set)(struct mint_dev *d, struct mint_weight *const *w, const float *const *values,
+                      int64_t n, struct mint_err *err);
 
     /* --- forward. */
     /* x[t,:] = table row ids[t], widened to f32. ids: host. table: a weight made with keep or a
@@ -242,11 +271,12 @@ struct mint_ops {
     /* du f32[T,r] = scale * dy B. */
     int (*lora_du)(struct mint_dev *d, float *du, const void *dy, int64_t lddy,
                    const struct mint_lora *lora, int64_t T, struct mint_err *err);
-    /* out f32[M,N] = scale * sum over rows t = row0 .. row0+rows-1, ascending, of a[t,:]^T b[t,:].
-     * a act (row stride lda), b act (row stride ldb). Weight gradients. */
-    int (*outer)(struct mint_dev *d, float *out, float scale, const void *a, int64_t lda, int64_t M,
-                 const void *b, int64_t ldb, int64_t N, int64_t row0, int64_t rows,
-                 struct mint_err *err);
+    /* Gradients of one matrix, one a leaf: out[i] f32[M,N] = o over rows first[i] .. first[i+1]-1,
+     * ascending, for i < n. out, first (n + 1, not descending): host arrays. */
+    int (*outer)(struct mint_dev *d, float *const *out, const struct mint_outer *o,
+                 const int64_t *first, int64_t n, struct mint_err *err);
+    /* Sums of leaves: each of f[0..n), whose arrays are no other's. f: host. */
+    int (*fold)(struct mint_dev *d, const struct mint_fold *f, int64_t n, struct mint_err *err);
     /* dx f32[T,H] += gradient through rmsnorm; dy f32[T,H]. */
     int (*rmsnorm_backward)(struct mint_dev *d, float *dx, const float *dy, const float *x,
                             const float *w, float eps, int64_t T, int64_t H, struct mint_err *err);
@@ -271,11 +301,12 @@ struct mint_ops {
 
     /* --- optimiser. */
     /* Adam (Kingma & Ba 2015) with decoupled weight decay (Loshchilov & Hutter 2019), element by
-     * element. */
-    int (*adam)(struct mint_dev *d, float *p, float *m, float *v, const float *g, int64_t n,
+     * element of t[0..n). t: host. */
+    int (*adam)(struct mint_dev *d, const struct mint_adam_tensor *t, int64_t n,
                 const struct mint_adam *a, struct mint_err *err);
-    /* *out = sum of squares in double, fixed order. Also says whether all are finite. */
-    int (*sumsq)(struct mint_dev *d, double *out, bool *finite, const float *g, int64_t n,
+    /* out[i], host: sum of the squares of t[i].g in double, in an order that t[i].n decides; not
+     * finite if one of g is not. */
+    int (*sumsq)(struct mint_dev *d, double *out, const struct mint_adam_tensor *t, int64_t n,
                  struct mint_err *err);
 
     /* --- KV store. */
@@ -295,6 +326,7 @@ struct mint_dev {
     const struct mint_ops *ops;
     enum mint_precision precision;
     size_t act_bytes; /* 2 or 4 */
+    size_t leaf_room; /* bytes of leaves that are best computed at a time before they are folded */
     int threads;
     char kind[64]; /* what goes into records: "cpu"; two devices of one kind give the same bits */
 };

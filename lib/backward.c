@@ -77,19 +77,10 @@ static int lora_grads(const struct mint_model *m, const struct mint_adapter *a, 
     int64_t r = lora->rank, in = a->param[pa].cols, out = a->param[pa + 1].rows;
     MINT_TRY(ops->lora_du(m->dev, g->du, f->dy, f->lddy, lora, b->T, err));
     MINT_TRY(ops->cast(m->dev, g->dua, g->du, b->T * r, err));
-    for (int64_t i = 0; i < b->nleaves; i++) {
-        int64_t row0 = b->leaf_row[i], rows = b->leaf_row[i + 1] - row0;
-        float *da = mint_gradtree_leaf(tree, pa, err);
-        float *db = mint_gradtree_leaf(tree, pa + 1, err);
-        if (!da || !db)
-            return -1;
-        MINT_TRY(ops->outer(m->dev, da, 1.0f, g->dua, r, r, f->x, in, in, row0, rows, err));
-        MINT_TRY(
-            ops->outer(m->dev, db, lora->scale, f->dy, f->lddy, out, u, r, r, row0, rows, err));
-        MINT_TRY(mint_gradtree_push(tree, pa, b->leaf_number[i], da, err));
-        MINT_TRY(mint_gradtree_push(tree, pa + 1, b->leaf_number[i], db, err));
-    }
-    return 0;
+    struct mint_outer da = {1.0f, g->dua, r, r, f->x, in, in};
+    struct mint_outer db = {lora->scale, f->dy, f->lddy, out, u, r, r};
+    MINT_TRY(mint_gradtree_outer(tree, pa, &da, b->leaf_row, b->leaf_number, b->nleaves, err));
+    return mint_gradtree_outer(tree, pa + 1, &db, b->leaf_row, b->leaf_number, b->nleaves, err);
 }
 
 /* Gradients of one map's LoRA, and dx (+)= gradient by its input unless dx is NULL. */

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gradtree.c: additions are noted, with the buffers that they use, and made together by op fold.
+ * So many leaves of a parameter cost two launches of a device: one computes them, one adds.
+ */
 #include "gradtree.h"
 
 #include <stdlib.h>
@@ -22,6 +26,15 @@ struct mint_gradtree {
     struct mint_dev *dev;
     size_t nparams;
     struct counter *c;
+    /* additions that are noted; add[i] is one of parameter of[i], whose come one after another */
+    struct mint_addition *add;
+    size_t *of;
+    size_t nadd, add_cap;
+    /* leaves that are computed together, and serve for nothing but additions afterwards */
+    float *room;
+    size_t room_floats;
+    float **leaf; /* where those at work are: in the room, or in their parameter's buffers */
+    int64_t leaf_cap;
 };
 
 struct mint_gradtree *mint_gradtree_new(struct mint_dev *dev, const int64_t *sizes, size_t nparams)
@@ -35,10 +48,24 @@ struct mint_gradtree *mint_gradtree_new(struct mint_dev *dev, const int64_t *siz
     return t;
 }
 
-static void give_back(struct counter *c, float *buf)
+static bool in_room(const struct mint_gradtree *t, const float *buf)
 {
-    if (buf)
+    uintptr_t at = (uintptr_t)buf, from = (uintptr_t)t->room;
+    return at >= from && at < from + t->room_floats * sizeof *buf;
+}
+
+static void give_back(const struct mint_gradtree *t, struct counter *c, float *buf)
+{
+    if (buf && !in_room(t, buf))
         c->spare[c->nspare++] = buf;
+}
+
+/* What was added is not needed any more. */
+static void end_notes(struct mint_gradtree *t)
+{
+    for (size_t i = 0; i < t->nadd; i++)
+        give_back(t, &t->c[t->of[i]], (float *)(uintptr_t)t->add[i].y);
+    t->nadd = 0;
 }
 
 static void start(struct counter *c, uint64_t first)
@@ -52,14 +79,15 @@ void mint_gradtree_forget(struct mint_gradtree *t, size_t p)
 {
     struct counter *c = &t->c[p];
     for (int j = 0; j < LEVELS; j++) {
-        give_back(c, c->level[j]);
-        give_back(c, c->edge[j]);
+        give_back(t, c, c->level[j]);
+        give_back(t, c, c->edge[j]);
     }
     start(c, 0);
 }
 
 void mint_gradtree_reset(struct mint_gradtree *t)
 {
+    end_notes(t);
     for (size_t p = 0; p < t->nparams; p++)
         mint_gradtree_forget(t, p);
 }
@@ -79,6 +107,10 @@ void mint_gradtree_free(struct mint_gradtree *t)
     for (size_t p = 0; p < t->nparams; p++)
         for (int j = 0; j < t->c[p].nspare; j++)
             t->dev->ops->free(t->dev, t->c[p].spare[j]);
+    t->dev->ops->free(t->dev, t->room);
+    free(t->leaf);
+    free(t->add);
+    free(t->of);
     free(t->c);
     free(t);
 }
@@ -91,25 +123,41 @@ float *mint_gradtree_leaf(struct mint_gradtree *t, size_t p, struct mint_err *er
     return t->dev->ops->alloc(t->dev, (size_t)c->size * sizeof(float), err);
 }
 
-/* left + right into *left; either may be absent. The other buffer goes back. */
-static int join(struct mint_gradtree *t, struct counter *c, float **left, float *right,
-                struct mint_err *err)
+/* Notes left += right; either may be absent. Returns the sum. */
+static float *join(struct mint_gradtree *t, size_t p, float *left, float *right)
 {
-    if (!*left) {
-        *left = right;
-        return 0;
+    if (!left || !right)
+        return left ? left : right;
+    if (t->nadd == t->add_cap) {
+        t->add_cap = t->add_cap ? 2 * t->add_cap : 64;
+        t->add = mint_xreallocarray(t->add, t->add_cap, sizeof *t->add);
+        t->of = mint_xreallocarray(t->of, t->add_cap, sizeof *t->of);
     }
-    if (!right)
-        return 0;
-    int rc = t->dev->ops->add(t->dev, *left, right, c->size, err);
-    give_back(c, right);
+    t->add[t->nadd] = (struct mint_addition){left, right};
+    t->of[t->nadd++] = p;
+    return left;
+}
+
+/* Makes what is noted. */
+static int fold(struct mint_gradtree *t, struct mint_err *err)
+{
+    struct mint_fold *f = mint_xcalloc(t->nadd + 1, sizeof *f);
+    int64_t n = 0;
+    for (size_t i = 0; i < t->nadd; i++) {
+        if (i == 0 || t->of[i] != t->of[i - 1])
+            f[n++] = (struct mint_fold){t->c[t->of[i]].size, &t->add[i], 0};
+        f[n - 1].count++;
+    }
+    int rc = n ? t->dev->ops->fold(t->dev, f, n, err) : 0;
+    free(f);
+    end_notes(t);
     return rc;
 }
 
 /* The block of 2^level leaves at count; node NULL: absent. */
-static int push(struct mint_gradtree *t, struct counter *c, int level, float *node,
-                struct mint_err *err)
+static void push(struct mint_gradtree *t, size_t p, int level, float *node)
 {
+    struct counter *c = &t->c[p];
     float *carry = node;
     int j = level;
     for (; c->count >> j & 1; j++) {
@@ -118,16 +166,13 @@ static int push(struct mint_gradtree *t, struct counter *c, int level, float *no
         if (neighbour < c->first) {
             c->edge[j] = carry;
             c->count += UINT64_C(1) << level;
-            return 0;
+            return;
         }
         c->level[j] = NULL;
-        if (join(t, c, &left, carry, err) < 0)
-            return -1;
-        carry = left;
+        carry = join(t, p, left, carry);
     }
     c->level[j] = carry;
     c->count += UINT64_C(1) << level;
-    return 0;
 }
 
 /* The largest aligned block at count that ends by end. */
@@ -139,6 +184,18 @@ static int block_before(uint64_t count, uint64_t end)
     return level;
 }
 
+static void push_node(struct mint_gradtree *t, size_t p, int64_t number, int level, float *node)
+{
+    struct counter *c = &t->c[p];
+    uint64_t at = (uint64_t)number;
+    if (at < c->count || at >> level << level != at)
+        MINT_BUG("node %lld of level %d comes after %lld leaves", (long long)number, level,
+                 (long long)c->count);
+    while (c->count < at)
+        push(t, p, block_before(c->count, at), NULL);
+    push(t, p, level, node);
+}
+
 int mint_gradtree_push(struct mint_gradtree *t, size_t p, int64_t number, float *leaf,
                        struct mint_err *err)
 {
@@ -148,15 +205,82 @@ int mint_gradtree_push(struct mint_gradtree *t, size_t p, int64_t number, float 
 int mint_gradtree_push_node(struct mint_gradtree *t, size_t p, int64_t number, int level,
                             float *node, struct mint_err *err)
 {
-    struct counter *c = &t->c[p];
-    uint64_t at = (uint64_t)number;
-    if (at < c->count || at >> level << level != at)
-        MINT_BUG("node %lld of level %d comes after %lld leaves", (long long)number, level,
-                 (long long)c->count);
-    while (c->count < at)
-        MINT_TRY(push(t, c, block_before(c->count, at), NULL, err));
-    return push(t, c, level, node, err);
+    push_node(t, p, number, level, node);
+    return fold(t, err);
 }
+
+/* ---- leaves that are computed together. */
+
+/* Floats from a leaf in the room to the next, so that each begins a line of memory. */
+static size_t stride(const struct counter *c)
+{
+    return ((size_t)c->size + 63) / 64 * 64;
+}
+
+static int make_room(struct mint_gradtree *t, size_t floats, int64_t n, struct mint_err *err)
+{
+    if (n > t->leaf_cap) {
+        t->leaf = mint_xreallocarray(t->leaf, (size_t)n, sizeof *t->leaf);
+        t->leaf_cap = n;
+    }
+    if (floats <= t->room_floats)
+        return 0;
+    t->dev->ops->free(t->dev, t->room);
+    t->room = t->dev->ops->alloc(t->dev, floats * sizeof *t->room, err);
+    t->room_floats = t->room ? floats : 0;
+    return t->room ? 0 : -1;
+}
+
+/* A node that would stay in the room gets a buffer of its parameter's, in which its first leaf is
+ * computed and to which the others are added. */
+static int settle(struct mint_gradtree *t, size_t p, float **node, struct mint_err *err)
+{
+    float *from = *node;
+    if (!from || !in_room(t, from))
+        return 0;
+    float *own = *node = mint_gradtree_leaf(t, p, err);
+    if (!own)
+        return -1;
+    t->leaf[(size_t)(from - t->room) / stride(&t->c[p])] = own;
+    for (size_t i = 0; i < t->nadd; i++)
+        if (t->add[i].x == from)
+            t->add[i].x = own;
+    return 0;
+}
+
+/* Leaves number[0..n) of p take their place in the tree before they are computed, into t->leaf. */
+static int place(struct mint_gradtree *t, size_t p, const int64_t *number, int64_t n,
+                 struct mint_err *err)
+{
+    struct counter *c = &t->c[p];
+    MINT_TRY(make_room(t, (size_t)n * stride(c), n, err));
+    for (int64_t i = 0; i < n; i++) {
+        t->leaf[i] = t->room + (size_t)i * stride(c);
+        push_node(t, p, number[i], 0, t->leaf[i]);
+    }
+    for (int j = 0; j < LEVELS; j++) {
+        MINT_TRY(settle(t, p, &c->level[j], err));
+        MINT_TRY(settle(t, p, &c->edge[j], err));
+    }
+    return 0;
+}
+
+int mint_gradtree_outer(struct mint_gradtree *t, size_t p, const struct mint_outer *o,
+                        const int64_t *first, const int64_t *number, int64_t n,
+                        struct mint_err *err)
+{
+    size_t bytes = stride(&t->c[p]) * sizeof(float);
+    int64_t most = MINT_MAX(1, (int64_t)(t->dev->leaf_room / bytes));
+    for (int64_t i = 0, k; i < n; i += k) {
+        k = MINT_MIN(most, n - i);
+        MINT_TRY(place(t, p, number + i, k, err));
+        MINT_TRY(t->dev->ops->outer(t->dev, t->leaf, o, first + i, k, err));
+        MINT_TRY(fold(t, err));
+    }
+    return 0;
+}
+
+/* ---- results. */
 
 size_t mint_gradtree_nodes(const struct mint_gradtree *t, size_t p,
                            struct mint_gradnode nodes[MINT_GRADTREE_NODES])
@@ -184,7 +308,8 @@ size_t mint_gradtree_take(struct mint_gradtree *t, size_t p,
     return n;
 }
 
-int mint_gradtree_sum(struct mint_gradtree *t, size_t p, float **sum, struct mint_err *err)
+/* Notes what is left to add of p, and ends its sum. */
+static float *end_sum(struct mint_gradtree *t, size_t p)
 {
     struct counter *c = &t->c[p];
     float *acc = NULL;
@@ -193,14 +318,27 @@ int mint_gradtree_sum(struct mint_gradtree *t, size_t p, float **sum, struct min
     for (int j = 0; j < LEVELS; j++) {
         float *left = c->level[j];
         c->level[j] = NULL;
-        if (left) {
-            if (join(t, c, &left, acc, err) < 0)
-                return -1;
-            acc = left;
-        }
+        acc = join(t, p, left, acc);
     }
     c->count = 0;
-    *sum = acc;
-    give_back(c, acc); /* stays readable until the next leaf of p is taken */
-    return 0;
+    return acc;
+}
+
+/* The sum stays readable until the next leaf of p is taken. */
+int mint_gradtree_sum(struct mint_gradtree *t, size_t p, float **sum, struct mint_err *err)
+{
+    *sum = end_sum(t, p);
+    int rc = fold(t, err);
+    give_back(t, &t->c[p], *sum);
+    return rc;
+}
+
+int mint_gradtree_sum_all(struct mint_gradtree *t, float **sum, struct mint_err *err)
+{
+    for (size_t p = 0; p < t->nparams; p++)
+        sum[p] = end_sum(t, p);
+    int rc = fold(t, err);
+    for (size_t p = 0; p < t->nparams; p++)
+        give_back(t, &t->c[p], sum[p]);
+    return rc;
 }

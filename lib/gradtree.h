@@ -35,6 +35,11 @@ int mint_gradtree_push_node(struct mint_gradtree *t, size_t p, int64_t number, i
 /* The leaves to come have numbers from first on, and those before are another tree's. The tree must
  * be empty. Such a tree has nodes and no sum, unless first is 0. */
 void mint_gradtree_begin(struct mint_gradtree *t, int64_t first);
+/* Leaves that are computed from rows, some at a time (mint_dev.leaf_room): leaf i is number[i] of p
+ * (as for push), the gradient o over rows first[i] .. first[i+1]-1. */
+int mint_gradtree_outer(struct mint_gradtree *t, size_t p, const struct mint_outer *o,
+                        const int64_t *first, const int64_t *number, int64_t n,
+                        struct mint_err *err);
 /* What is held of p, ascending; all but absent blocks. The buffers stay the tree's. Returns how
  * many there are. */
 struct mint_gradnode {
@@ -51,6 +56,8 @@ size_t mint_gradtree_take(struct mint_gradtree *t, size_t p,
 /* Ends the sum of p and starts a new one. *sum is valid until the next call for p; NULL if all
  * leaves were absent. */
 int mint_gradtree_sum(struct mint_gradtree *t, size_t p, float **sum, struct mint_err *err);
+/* The same for all parameters: sum[p]. */
+int mint_gradtree_sum_all(struct mint_gradtree *t, float **sum, struct mint_err *err);
 /* Forgets all leaves of p, or of all parameters; the next one has number 0. */
 void mint_gradtree_forget(struct mint_gradtree *t, size_t p);
 void mint_gradtree_reset(struct mint_gradtree *t);

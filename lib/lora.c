@@ -203,10 +203,17 @@ void mint_adapter_close(struct mint_adapter *a)
 
 int mint_adapter_sync(struct mint_adapter *a, struct mint_err *err)
 {
-    for (size_t i = 0; i < a->nparams; i++)
-        if (a->dev->ops->weight_set(a->dev, a->param[i].weight, a->param[i].value, err) < 0)
-            return -1;
-    return 0;
+    size_t n = a->nparams;
+    struct mint_weight **w = mint_xcalloc(n, sizeof *w);
+    const float **value = mint_xcalloc(n, sizeof *value);
+    for (size_t i = 0; i < n; i++) {
+        w[i] = a->param[i].weight;
+        value[i] = a->param[i].value;
+    }
+    int rc = a->dev->ops->weight_set(a->dev, w, value, (int64_t)n, err);
+    free(value);
+    free(w);
+    return rc;
 }
 
 const struct mint_lora *mint_adapter_lora(const struct mint_adapter *a, int layer,

@@ -172,31 +172,50 @@ static void forget_gradients(struct mint_trainer *t)
     t->leaves = 0;
 }
 
+/* What the optimiser needs of each parameter; sum[i]: its gradient. */
+static struct mint_adam_tensor *tensors(const struct mint_trainer *t, float *const *sum)
+{
+    struct mint_adam_tensor *a = mint_xcalloc(t->adapter->nparams, sizeof *a);
+    for (size_t i = 0; i < t->adapter->nparams; i++) {
+        const struct mint_param *p = &t->adapter->param[i];
+        a[i] = (struct mint_adam_tensor){p->value, t->m[i], t->v[i], sum[i], p->rows * p->cols};
+    }
+    return a;
+}
+
+/* The norm of all gradients together. */
+static int gradient_norm(struct mint_trainer *t, float *const *sum, double *norm,
+                         struct mint_err *err)
+{
+    size_t n = t->adapter->nparams;
+    struct mint_adam_tensor *a = tensors(t, sum);
+    double *one = mint_xcalloc(n, sizeof *one), square = 0.0;
+    int rc = t->ops->sumsq(t->dev, one, a, (int64_t)n, err);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        if (!isfinite(one[i]))
+            rc = mint_fail(err, MINT_EMODEL,
+                           "the gradient of %s is not finite, though that of each datum is: the "
+                           "step was not made; make the advantages smaller, or the batch",
+                           t->adapter->param[i].name);
+        square += one[i];
+    }
+    *norm = sqrt(square);
+    free(one);
+    free(a);
+    return rc;
+}
+
 /* Gradients of all parameters, from their leaves, and their norm. Where nothing was active they are
  * 0: the moments still decay. */
 static int sum_gradients(struct mint_trainer *t, float **sum, double *norm, struct mint_err *err)
 {
-    double square = 0.0;
     if (t->ranks)
         MINT_TRY(mint_trainer_join(t, err));
-    for (size_t i = 0; i < t->adapter->nparams; i++) {
-        const struct mint_param *p = &t->adapter->param[i];
-        int64_t n = p->rows * p->cols;
-        double one = 0.0;
-        bool finite = true;
-        MINT_TRY(mint_gradtree_sum(t->tree, i, &sum[i], err));
+    MINT_TRY(mint_gradtree_sum_all(t->tree, sum, err));
+    for (size_t i = 0; i < t->adapter->nparams; i++)
         if (!sum[i])
             MINT_TRY(zero_gradient(t, i, &sum[i], err));
-        MINT_TRY(t->ops->sumsq(t->dev, &one, &finite, sum[i], n, err));
-        if (!finite || !isfinite(one))
-            return mint_fail(err, MINT_EMODEL,
-                             "the gradient of %s is not finite, though that of each datum is: the "
-                             "step was not made; make the advantages smaller, or the batch",
-                             p->name);
-        square += one;
-    }
-    *norm = sqrt(square);
-    return 0;
+    return gradient_norm(t, sum, norm, err);
 }
 
 /* beta^n by squaring: exact IEEE steps, no libm pow. */
@@ -226,12 +245,10 @@ static int adam_step(struct mint_trainer *t, float *const *sum, double lr, doubl
         .bias2 = (float)(1.0 - power(t->o.beta2, t->step)),
         .grad_scale = (float)scale,
     };
-    for (size_t i = 0; i < t->adapter->nparams; i++) {
-        const struct mint_param *p = &t->adapter->param[i];
-        MINT_TRY(
-            t->ops->adam(t->dev, p->value, t->m[i], t->v[i], sum[i], p->rows * p->cols, &a, err));
-    }
-    return mint_adapter_sync(t->adapter, err);
+    struct mint_adam_tensor *tensor = tensors(t, sum);
+    int rc = t->ops->adam(t->dev, tensor, (int64_t)t->adapter->nparams, &a, err);
+    free(tensor);
+    return rc < 0 ? rc : mint_adapter_sync(t->adapter, err);
 }
 
 /* No slope whatever the policy is. */

@@ -214,15 +214,8 @@ static int head_backward(struct mint_trainer *t, const struct mint_pack *p, stru
     if (!lora)
         return 0;
     MINT_TRY(t->ops->cast(t->dev, h->dua, h->du, p->hn * r, err));
-    for (int64_t k = 0; k < p->nleaves; k++) {
-        int64_t row0 = p->leaf_hrow[k], rows = p->leaf_hrow[k + 1] - row0;
-        float *da = mint_gradtree_leaf(t->tree, pa, err);
-        if (!da)
-            return -1;
-        MINT_TRY(t->ops->outer(t->dev, da, 1.0f, h->dua, r, r, h->h, H, H, row0, rows, err));
-        MINT_TRY(mint_gradtree_push(t->tree, pa, p->leaf_number[k], da, err));
-    }
-    return 0;
+    struct mint_outer da = {1.0f, h->dua, r, r, h->h, H, H};
+    return mint_gradtree_outer(t->tree, pa, &da, p->leaf_hrow, p->leaf_number, p->nleaves, err);
 }
 
 /* Gradient by the output of layer l to that by its input. Of the layer that came last everything is

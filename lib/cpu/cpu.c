@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define LEAF_ROOM ((size_t)256 << 10) /* they stay in the L2 cache until they are folded */
+
 const struct mint_ops cpu_ops = {
     .abi = MINT_BACKEND_ABI,
     .name = "cpu",
@@ -37,6 +39,7 @@ const struct mint_ops cpu_ops = {
     .linear_dx = cpu_linear_dx,
     .lora_du = cpu_lora_du,
     .outer = cpu_outer,
+    .fold = cpu_fold,
     .rmsnorm_backward = cpu_rmsnorm_backward,
     .swiglu_backward = cpu_swiglu_backward,
     .attention_backward = cpu_attention_backward,
@@ -59,6 +62,7 @@ int cpu_open(struct mint_dev **out, enum mint_precision p, int threads, struct m
     d->base.ops = &cpu_ops;
     d->base.precision = p;
     d->base.act_bytes = p == MINT_PRECISION_BF16 ? 2 : 4;
+    d->base.leaf_room = LEAF_ROOM;
     d->base.threads = threads > 0 ? threads : cpu_count();
     snprintf(d->base.kind, sizeof d->base.kind, "cpu");
     d->isa = isa;

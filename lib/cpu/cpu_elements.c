@@ -7,6 +7,9 @@
 #include <string.h>
 
 #define CHUNK ((int64_t)1 << 15)
+#define FOLD                                                                             \
+    ((int64_t)1 << 12) /* of each array: stays in the L1 cache from addition to addition \
+                        */
 
 struct elements {
     struct cpu_dev *d;
@@ -16,16 +19,18 @@ struct elements {
     int64_t n;
 };
 
-static void add_job(void *ctx, int64_t i, int thread)
+static void add_n(float *x, const float *y, int64_t n)
 {
-    const struct elements *v = ctx;
-    int64_t n = MINT_MIN(CHUNK, v->n - i * CHUNK);
-    float *x = v->x + i * CHUNK;
-    const float *y = v->y + i * CHUNK;
-    (void)thread;
 #pragma omp simd
     for (int64_t j = 0; j < n; j++)
         x[j] += y[j];
+}
+
+static void add_job(void *ctx, int64_t i, int thread)
+{
+    const struct elements *v = ctx;
+    (void)thread;
+    add_n(v->x + i * CHUNK, v->y + i * CHUNK, MINT_MIN(CHUNK, v->n - i * CHUNK));
 }
 
 int cpu_add(struct mint_dev *d, float *x, const float *y, int64_t n, struct mint_err *err)
@@ -33,6 +38,24 @@ int cpu_add(struct mint_dev *d, float *x, const float *y, int64_t n, struct mint
     struct elements v = {.d = cpu_dev(d), .x = x, .y = y, .n = n};
     (void)err;
     cpu_parallel(v.d, (n + CHUNK - 1) / CHUNK, add_job, &v);
+    return 0;
+}
+
+static void fold_job(void *ctx, int64_t i, int thread)
+{
+    const struct mint_fold *f = ctx;
+    (void)thread;
+    for (int64_t k = 0; k < f->count; k++)
+        add_n(f->add[k].x + i * FOLD, f->add[k].y + i * FOLD, MINT_MIN(FOLD, f->n - i * FOLD));
+}
+
+int cpu_fold(struct mint_dev *d, const struct mint_fold *f, int64_t n, struct mint_err *err)
+{
+    (void)err;
+    for (int64_t i = 0; i < n; i++) {
+        struct mint_fold one = f[i];
+        cpu_share(cpu_dev(d), (one.n + FOLD - 1) / FOLD, one.n * one.count, fold_job, &one);
+    }
     return 0;
 }
 

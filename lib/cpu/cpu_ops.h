@@ -25,8 +25,8 @@ int cpu_zero(struct mint_dev *d, void *p, size_t bytes, struct mint_err *err);
 int cpu_weight_new(struct mint_dev *d, struct mint_weight **w, const void *rows, enum mint_dtype t,
                    int64_t N, int64_t K, bool keep, bool packed, struct mint_err *err);
 void cpu_weight_free(struct mint_dev *d, struct mint_weight *w);
-int cpu_weight_set(struct mint_dev *d, struct mint_weight *w, const float *values,
-                   struct mint_err *err);
+int cpu_weight_set(struct mint_dev *d, struct mint_weight *const *w, const float *const *values,
+                   int64_t n, struct mint_err *err);
 int cpu_embed(struct mint_dev *d, float *x, const struct mint_weight *table, const int32_t *ids,
               int64_t T, struct mint_err *err);
 int cpu_rmsnorm(struct mint_dev *d, void *out, const float *x, const float *w, float eps, int64_t T,
@@ -63,9 +63,9 @@ int cpu_linear_dx(struct mint_dev *d, float *dx, bool accumulate, const void *dy
                   int64_t T, struct mint_err *err);
 int cpu_lora_du(struct mint_dev *d, float *du, const void *dy, int64_t lddy,
                 const struct mint_lora *lora, int64_t T, struct mint_err *err);
-int cpu_outer(struct mint_dev *d, float *out, float scale, const void *a, int64_t lda, int64_t M,
-              const void *b, int64_t ldb, int64_t N, int64_t row0, int64_t rows,
-              struct mint_err *err);
+int cpu_outer(struct mint_dev *d, float *const *out, const struct mint_outer *o,
+              const int64_t *first, int64_t n, struct mint_err *err);
+int cpu_fold(struct mint_dev *d, const struct mint_fold *f, int64_t n, struct mint_err *err);
 int cpu_rmsnorm_backward(struct mint_dev *d, float *dx, const float *dy, const float *x,
                          const float *w, float eps, int64_t T, int64_t H, struct mint_err *err);
 int cpu_swiglu_backward(struct mint_dev *d, void *dgu, const float *dout, const float *gu,
@@ -79,9 +79,9 @@ int cpu_qkv_backward(struct mint_dev *d, void *dqkv, const float *dq, const floa
                      const float *dv, const float *qkv, const float *qnorm, const float *knorm,
                      float eps, const float *inv_freq, const int32_t *pos,
                      const struct mint_attn_shape *s, int64_t T, struct mint_err *err);
-int cpu_adam(struct mint_dev *d, float *p, float *m, float *v, const float *g, int64_t n,
+int cpu_adam(struct mint_dev *d, const struct mint_adam_tensor *t, int64_t n,
              const struct mint_adam *a, struct mint_err *err);
-int cpu_sumsq(struct mint_dev *d, double *out, bool *finite, const float *g, int64_t n,
+int cpu_sumsq(struct mint_dev *d, double *out, const struct mint_adam_tensor *t, int64_t n,
               struct mint_err *err);
 int cpu_kv_new(struct mint_dev *d, struct mint_kv **kv, int32_t layers, int32_t pages,
                const struct mint_attn_shape *s, struct mint_err *err);

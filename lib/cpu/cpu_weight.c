@@ -189,11 +189,10 @@ void cpu_weight_free(struct mint_dev *d, struct mint_weight *w)
     free(w);
 }
 
-int cpu_weight_set(struct mint_dev *dev, struct mint_weight *w, const float *values,
+static int set_one(struct cpu_dev *d, struct mint_weight *w, const float *values,
                    struct mint_err *err)
 {
-    struct cpu_dev *d = cpu_dev(dev);
-    enum mint_dtype type = dev->precision == MINT_PRECISION_BF16 ? MINT_BF16 : MINT_F32;
+    enum mint_dtype type = d->base.precision == MINT_PRECISION_BF16 ? MINT_BF16 : MINT_F32;
     if (!w->owned_rows || w->type != type) { /* rows of a file, or bf16 ones with precision f32 */
         struct mint_weight fresh = *w;
         fresh.type = type;
@@ -210,5 +209,13 @@ int cpu_weight_set(struct mint_dev *dev, struct mint_weight *w, const float *val
     convert_rows(d, w, values, MINT_F32);
     if (w->packed)
         pack_weight(d, w, NULL, w->type);
+    return 0;
+}
+
+int cpu_weight_set(struct mint_dev *d, struct mint_weight *const *w, const float *const *values,
+                   int64_t n, struct mint_err *err)
+{
+    for (int64_t i = 0; i < n; i++)
+        MINT_TRY(set_one(cpu_dev(d), w[i], values[i], err));
     return 0;
 }

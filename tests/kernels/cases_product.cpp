@@ -229,6 +229,56 @@ CASE(product_f32)
 }
 
 /* An empty sum is 0, and no row is no launch. */
+/* Several stretches of the inner dimension in one launch: the bits of each alone. */
+static void leaves(size_t M, size_t N, bool f32)
+{
+    const int64_t k0[] = {0, 3, 3, 35}, K = k0[3] + 70;
+    const size_t lda = M + 8 - M % 8, ldb = N + 8 - N % 8, n = M * N;
+    std::vector<float> a = kt::normal((size_t)K * lda), b = kt::normal((size_t)K * ldb);
+    Dev<float> af(a), bf(b), out(4 * n + 3), alone(n);
+    Dev<uint16_t> ah(kt::narrow(a)), bh(kt::narrow(b));
+    struct mint_k_product p = plain((int64_t)M, (int64_t)N, K);
+    p.a = f32 ? (void *)af.p : (void *)ah.p;
+    p.b = f32 ? (void *)bf.p : (void *)bh.p;
+    p.lda = (int64_t)lda;
+    p.ldb = (int64_t)ldb;
+    p.a_krows = p.b_krows = true;
+    p.scale = 0.75f;
+    std::vector<mint_k_leaf> table;
+    for (int i = 0; i < 4; i++) /* the last is not aligned */
+        table.push_back(
+            {out.p + n * (size_t)i + (i == 3 ? 3 : 0), k0[i], (i < 3 ? k0[i + 1] : K) - k0[i]});
+    Dev<mint_k_leaf> on(table);
+    p.leaf = on.p;
+    p.leaves = 4;
+    mint_k_product(&p, f32, nullptr);
+    std::vector<float> got = out.get();
+    kt::bits(got);
+    const struct mint_k_product all = p;
+    for (const mint_k_leaf &l : table) {
+        p = all;
+        p.leaf = nullptr;
+        p.a = (const char *)all.a + (size_t)l.k0 * lda * (f32 ? 4 : 2);
+        p.b = (const char *)all.b + (size_t)l.k0 * ldb * (f32 ? 4 : 2);
+        p.K = l.K;
+        p.c = alone.p;
+        mint_k_product(&p, f32, nullptr);
+        const float *mine = got.data() + ((float *)l.c - out.p);
+        CHECK(alone.get() == std::vector<float>(mine, mine + n), "%zux%zu, rows from %lld", M, N,
+              (long long)l.k0);
+    }
+}
+
+CASE(product_leaves)
+{
+    for (int f32 = 0; f32 < 2; f32++) {
+        leaves(8, 40, f32);
+        leaves(21, 12, f32);
+        if (!kt::quick)
+            leaves(136, 130, f32);
+    }
+}
+
 CASE(product_of_nothing)
 {
     Dev<uint16_t> a(16), b(16);

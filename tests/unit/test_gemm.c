@@ -5,6 +5,7 @@
  * Inputs end at an unreadable page, outputs are filled with NaN and guarded.
  */
 #include "backend.h"
+#include "mem.h"
 #include "cpu/cpu.h"
 
 #include <float.h>
@@ -375,18 +376,29 @@ static void test_lora_du(void **state)
 
 static void check_outer_shape(const struct setup *s, size_t M, size_t N, size_t row0, size_t rows)
 {
-    size_t T = row0 + rows, lda = M + 1, ldb = N + 2;
+    size_t T = row0 + 2 * rows + 1, lda = M + 1, ldb = N + 2;
     struct matrix a = matrix_random(T, lda, s->act), b = matrix_random(T, ldb, s->act);
-    float *out = nans(M * N + 1);
-    s->ops->outer(s->d, out, 0.7f, a.data, (int64_t)lda, (int64_t)M, b.data, (int64_t)ldb,
-                  (int64_t)N, (int64_t)row0, (int64_t)rows, NULL);
-    for (size_t m = 0; m < M; m++)
-        for (size_t n = 0; n < N; n++)
-            assert_same(out[m * N + n], rows ? 0.7f * dot(a.v + row0 * lda + m, lda,
-                                                          b.v + row0 * ldb + n, ldb, rows)
-                                             : 0.0f);
-    assert_true(isnan(out[M * N]));
-    free(out);
+    /* leaves of rows, none, one and all but one of them */
+    size_t first[] = {row0, row0 + rows, row0 + rows, row0 + rows + 1, T};
+    struct mint_outer o = {0.7f,   a.data,       (int64_t)lda, (int64_t)M,
+                           b.data, (int64_t)ldb, (int64_t)N};
+    int64_t bound[5];
+    float *out[4];
+    for (size_t i = 0; i < 5; i++)
+        bound[i] = (int64_t)first[i];
+    for (size_t i = 0; i < 4; i++)
+        out[i] = nans(M * N + 1);
+    s->ops->outer(s->d, out, &o, bound, 4, NULL);
+    for (size_t i = 0; i < 4; i++) {
+        size_t from = first[i], n = first[i + 1] - from;
+        for (size_t m = 0; m < M; m++)
+            for (size_t k = 0; k < N; k++)
+                assert_same(out[i][m * N + k],
+                            n ? 0.7f * dot(a.v + from * lda + m, lda, b.v + from * ldb + k, ldb, n)
+                              : 0.0f);
+        assert_true(isnan(out[i][M * N]));
+        free(out[i]);
+    }
     matrix_free(&a), matrix_free(&b);
 }
 
@@ -529,13 +541,14 @@ static void check_weight_set(const struct setup *s)
     enum { T = 3, N = 45, K = 21 };
     struct matrix x = matrix_random(T, K, s->act), w = matrix_random(N, K, 2);
     struct matrix fresh = matrix_random(N, K, 4);
+    const float *values = fresh.data;
     float y[T * N], again[T * N];
     for (int packed = 0; packed < 2; packed++)
         for (int keep = 0; keep < 2; keep++) {
             struct mint_weight *a = weight(s, &w, 2, keep, packed);
             struct mint_weight *b = weight(s, &fresh, 4, false, !packed);
             for (int round = 0; round < 2; round++) {
-                s->ops->weight_set(s->d, a, fresh.data, NULL);
+                s->ops->weight_set(s->d, &a, &values, 1, NULL);
                 s->ops->linear(s->d, y, N, x.data, a, NULL, NULL, NULL, T, NULL);
                 s->ops->linear(s->d, again, N, x.data, b, NULL, NULL, NULL, T, NULL);
                 assert_memory_equal(y, again, sizeof y);
@@ -573,6 +586,19 @@ static void check_elements(const struct setup *s)
     s->ops->add(s->d, y.data, (float *)x.data, N, NULL);
     for (size_t i = 7; i < N; i++)
         assert_same(((float *)y.data)[i], y.v[i] + x.v[i]);
+    /* two folds: the order of their additions counts */
+    enum { LEAF = 9001 };
+    float *v = y.data, *z = v + 3 * LEAF;
+    float *was = mint_xmalloc(N * sizeof *was);
+    memcpy(was, v, N * sizeof *was);
+    const struct mint_addition add[] = {{v + LEAF, v + 2 * LEAF}, {v, v + LEAF}}, one = {z, z + 5};
+    const struct mint_fold folds[] = {{LEAF, add, 2}, {5, &one, 1}};
+    s->ops->fold(s->d, folds, 2, NULL);
+    for (size_t i = 7; i < LEAF; i++)
+        assert_same(v[i], was[i] + (was[LEAF + i] + was[2 * LEAF + i]));
+    for (size_t i = 3 * LEAF; i < N; i++)
+        assert_same(v[i], i < 3 * LEAF + 5 ? was[i] + was[i + 5] : was[i]);
+    free(was);
     char cells[5][3] = {"aa", "bb", "cc", "dd", "ee"}, got[5][3] = {{0}};
     s->ops->gather(s->d, got, cells, from, 3, 3, NULL);
     assert_memory_equal(got, "cc\0ee\0aa\0\0", 10);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,18 +54,61 @@ static bool tree(uint64_t from, uint64_t size, uint64_t n, uint64_t mask, float 
     return l || r;
 }
 
-static void one_sum(struct mint_gradtree *t, uint64_t n, uint64_t mask)
+static void push_each(struct mint_gradtree *t, uint64_t from, uint64_t to, uint64_t mask)
 {
     struct mint_err err;
-    float *sum, want;
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = from; i < to; i++) {
         if (absent(i, mask))
             continue;
         float *leaf = mint_gradtree_leaf(t, 1, &err);
         leaf[0] = leaf[1] = leaf[2] = leaf_value(i);
         assert_int_equal(mint_gradtree_push(t, 1, (int64_t)i, leaf, &err), 0);
     }
-    assert_int_equal(mint_gradtree_sum(t, 1, &sum, &err), 0);
+}
+
+/* The same from rows: leaf i is the one row of a, beginning with a row of no leaf. */
+static void push_together(struct mint_gradtree *t, uint64_t from, uint64_t to, uint64_t mask)
+{
+    enum { MOST = 80 };
+    struct mint_err err;
+    float a[MOST] = {NAN}, b[MOST][3];
+    int64_t first[MOST], number[MOST], n = 0;
+    for (uint64_t i = from; i < to; i++) {
+        if (absent(i, mask))
+            continue;
+        number[n] = (int64_t)i;
+        first[n] = 1 + n;
+        a[1 + n++] = leaf_value(i);
+    }
+    first[n] = 1 + n;
+    for (int64_t i = 0; i < MOST; i++)
+        b[i][0] = b[i][1] = b[i][2] = 1.0f;
+    struct mint_outer o = {1.0f, a, 1, 1, b, 3, 3};
+    assert_int_equal(mint_gradtree_outer(t, 1, &o, first, number, n, &err), 0);
+}
+
+static void push_all(struct mint_gradtree *t, uint64_t from, uint64_t to, uint64_t mask)
+{
+    dev->leaf_room = (to * 7 % 6) * 64 * sizeof(float);
+    if (dev->leaf_room)
+        push_together(t, from, to, mask);
+    else
+        push_each(t, from, to, mask);
+}
+
+static void one_sum(struct mint_gradtree *t, uint64_t n, uint64_t mask)
+{
+    struct mint_err err;
+    float *sum, *all[2], want;
+    push_all(t, 0, n / 3, mask);
+    push_all(t, n / 3, n, mask);
+    if (n % 2) {
+        assert_int_equal(mint_gradtree_sum(t, 1, &sum, &err), 0);
+    } else {
+        assert_int_equal(mint_gradtree_sum_all(t, all, &err), 0);
+        assert_null(all[0]);
+        sum = all[1];
+    }
     uint64_t size = 1;
     while (size < n)
         size *= 2;
@@ -86,6 +130,48 @@ static void sum_is_the_tree(void **state)
     for (uint64_t n = 1; n < 40; n++)
         one_sum(t, n, 0x9e3779b97f4a7c15u >> (n % 13));
     one_sum(t, 17, ~0ull);
+    mint_gradtree_free(t);
+}
+
+/* The leaves of a parameter take two operations, whatever their number. */
+static int64_t outers, folds;
+
+static int count_outer(struct mint_dev *d, float *const *out, const struct mint_outer *o,
+                       const int64_t *first, int64_t n, struct mint_err *err)
+{
+    (void)d, (void)out, (void)o, (void)first, (void)n, (void)err;
+    outers++;
+    return 0;
+}
+
+static int count_fold(struct mint_dev *d, const struct mint_fold *f, int64_t n,
+                      struct mint_err *err)
+{
+    (void)d, (void)f, (void)n;
+    folds++;
+    return outers > 1 ? mint_fail(err, MINT_EDEVICE, "broken") : 0;
+}
+
+static void leaves_are_computed_together(void **state)
+{
+    (void)state;
+    struct mint_ops ops = *dev->ops;
+    struct mint_dev counting = {.ops = &ops, .leaf_room = 1 << 20};
+    int64_t sizes[] = {5, 3}, first[61], number[60];
+    struct mint_outer o = {0};
+    struct mint_err err;
+    struct mint_gradtree *t = mint_gradtree_new(&counting, sizes, 2);
+    ops.outer = count_outer;
+    ops.fold = count_fold;
+    for (int64_t i = 0; i <= 60; i++)
+        first[i] = i;
+    for (int64_t i = 0; i < 60; i++)
+        number[i] = i + 3;
+    assert_int_equal(mint_gradtree_outer(t, 1, &o, first, number, 60, &err), 0);
+    assert_int_equal(outers, 1);
+    assert_int_equal(folds, 1);
+    /* one that fails leaves a tree that can be emptied */
+    assert_int_equal(mint_gradtree_outer(t, 0, &o, first, number, 60, &err), -1);
     mint_gradtree_free(t);
 }
 
@@ -113,13 +199,7 @@ static void add_stretch(struct mint_gradtree *t, uint64_t from, uint64_t to, uin
     int64_t sizes[] = {5, 3};
     struct mint_gradtree *part = mint_gradtree_new(dev, sizes, 2);
     mint_gradtree_begin(part, (int64_t)from);
-    for (uint64_t i = from; i < to; i++) {
-        if (absent(i, mask))
-            continue;
-        float *leaf = mint_gradtree_leaf(part, 1, &err);
-        leaf[0] = leaf[1] = leaf[2] = leaf_value(i);
-        assert_int_equal(mint_gradtree_push(part, 1, (int64_t)i, leaf, &err), 0);
-    }
+    push_all(part, from, to, mask);
     size_t n = mint_gradtree_nodes(part, 1, nodes);
     for (size_t k = 0; k < n; k++) {
         float *copy = mint_gradtree_leaf(t, 1, &err);
@@ -195,6 +275,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sum_is_the_tree),
+        cmocka_unit_test(leaves_are_computed_together),
         cmocka_unit_test(reset_forgets),
         cmocka_unit_test(stretches_join_to_the_tree),
         cmocka_unit_test(own_nodes_among_others),

@@ -277,12 +277,17 @@ static void adam_on(struct mint_dev *d, void *ctx)
             (double)v[0][i] * (1 - (double)a->lr * (double)a->weight_decay) -
             (double)a->lr * (m / (double)a->bias1) / (sqrt(u / (double)a->bias2) + (double)a->eps);
         float one[3] = {v[0][i], v[1][i], v[2][i]};
-        assert_int_equal(cpu_adam(d, &one[0], &one[1], &one[2], &s->g[i], 1, a, NULL), 0);
+        struct mint_adam_tensor t = {&one[0], &one[1], &one[2], &s->g[i], 1};
+        assert_int_equal(cpu_adam(d, &t, 1, a, NULL), 0);
         check_close("p", (double)one[0], p, 1e-6 * fabs(p) + 1e-7);
         check_close("m", (double)one[1], m, 1e-6 * fabs(m) + 1e-12);
         check_close("v", (double)one[2], u, 2e-5 * fabs(u) + 1e-12);
     }
-    assert_int_equal(cpu_adam(d, v[0], v[1], v[2], s->g, s->n, &s->a, NULL), 0);
+    /* in two tensors, one behind the other */
+    int64_t h = s->n / 3;
+    struct mint_adam_tensor t[2] = {{v[0], v[1], v[2], s->g, h},
+                                    {v[0] + h, v[1] + h, v[2] + h, s->g + h, s->n - h}};
+    assert_int_equal(cpu_adam(d, t, 2, &s->a, NULL), 0);
     for (int k = 0; k < 3; k++) {
         check_guards(v[k], (size_t)s->n * sizeof(float));
         if (s->want[k])
@@ -318,9 +323,12 @@ struct sumsq_case {
 static void sumsq_on(struct mint_dev *d, void *ctx)
 {
     struct sumsq_case *c = ctx;
-    double got, exact = 0.0;
-    bool finite;
-    assert_int_equal(cpu_sumsq(d, &got, &finite, c->x, c->n, NULL), 0);
+    double two[2], got, exact = 0.0;
+    struct mint_adam_tensor t[2] = {{.g = c->x, .n = c->n}, {.g = c->x, .n = MINT_MIN(c->n, 1)}};
+    assert_int_equal(cpu_sumsq(d, two, t, 2, NULL), 0);
+    assert_true(two[1] == (c->n ? (double)c->x[0] * (double)c->x[0] : 0.0) || isnan(two[1]));
+    got = two[0];
+    bool finite = isfinite(got);
     assert_int_equal(finite, c->want_finite);
     if (c->have)
         assert_true(memcmp(&got, &c->want, sizeof got) == 0 || isnan(got));
