@@ -48,7 +48,7 @@ struct mint_datum_sums {
 int mint_trainer_pass(struct mint_trainer *t, const struct mint_datum_list *v, bool backward,
                       struct mint_datum_sums *each, struct mint_err *err);
 
-/* --- trainer_ranks.c: for several processes; every one of them calls these. */
+/* --- trainer_ranks.c, trainer_join.c: for several processes; every one of them calls these. */
 
 /* Datums from .. to-1, whose first family has this number. */
 struct mint_share {

@@ -274,10 +274,8 @@ static void own_nodes_among_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sum_is_the_tree),
-        cmocka_unit_test(leaves_are_computed_together),
-        cmocka_unit_test(reset_forgets),
-        cmocka_unit_test(stretches_join_to_the_tree),
+        cmocka_unit_test(sum_is_the_tree),        cmocka_unit_test(leaves_are_computed_together),
+        cmocka_unit_test(reset_forgets),          cmocka_unit_test(stretches_join_to_the_tree),
         cmocka_unit_test(own_nodes_among_others),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
