@@ -11,9 +11,12 @@
 
 #ifdef MINT_GPU
 #include <cublasLt.h>
-#include <dlfcn.h>
+#define OPEN(name)     dlopen(name, RTLD_NOW | RTLD_LOCAL)
+#define FIND(so, name) dlsym(so, #name)
 #else
 #include "emu_cublaslt.h"
+#define OPEN(name)     emu::lt_open(name)
+#define FIND(so, name) emu::lt_find(#name, (void *)name)
 #endif
 
 extern "C" {
@@ -23,6 +26,7 @@ extern "C" {
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 
 #define CALLS(F)                             \
     F(cublasLtCreate)                        \
@@ -70,36 +74,26 @@ struct cuda_library {
 
 /* ---- opening. */
 
-#ifdef MINT_GPU
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
 #define SONAME   "libcublasLt.so." TEXT(CUBLAS_VER_MAJOR)
 
 static int find_calls(struct calls *f, struct mint_err *err)
 {
-    void *so = dlopen(SONAME, RTLD_NOW | RTLD_LOCAL);
+    void *so = OPEN(SONAME);
     if (!so)
         return mint_fail(err, MINT_EDEVICE,
                          "cuBLASLt is missing: %s; install it (package libcublas of the CUDA "
                          "toolkit), or set MINT_CUBLAS=0 to do without it, more slowly",
                          dlerror());
-#define F(name)                               \
-    *(void **)&f->name##_ = dlsym(so, #name); \
-    if (!f->name##_)                          \
-        return mint_fail(err, MINT_EDEVICE, SONAME " has no " #name);
+#define F(name)                             \
+    *(void **)&f->name##_ = FIND(so, name); \
+    if (!f->name##_)                        \
+        return mint_fail(err, MINT_EDEVICE, SONAME " has no " #name ": it is too old");
     CALLS(F)
 #undef F
     return 0;
 }
-#else
-static int find_calls(struct calls *f, struct mint_err *)
-{
-#define F(name) f->name##_ = name;
-    CALLS(F)
-#undef F
-    return 0;
-}
-#endif
 
 int cuda_library_open(struct cuda_library **out, const struct cuda_dev *d, struct mint_err *err)
 {

@@ -326,6 +326,7 @@ struct mint_dev {
     const struct mint_ops *ops;
     enum mint_precision precision;
     size_t act_bytes; /* 2 or 4 */
+    bool packs; /* weights made packed are other copies; else every weight serves for all ops */
     size_t leaf_room; /* bytes of leaves that are best computed at a time before they are folded */
     int threads;
     char kind[64]; /* what goes into records: "cpu"; two devices of one kind give the same bits */

@@ -136,7 +136,7 @@ static int load_all(struct mint_model *m, bool packed, struct mint_err *err)
     const struct mint_model_config *c = &m->config;
     if (load_matrix(m, "model.embed_tokens.weight", c->vocab, c->hidden, false, &m->embed, err) < 0)
         return -1;
-    if (c->tied && !packed)
+    if (c->tied && !(packed && m->dev->packs))
         m->head = m->embed;
     else if (load_matrix(m, c->tied ? "model.embed_tokens.weight" : "lm_head.weight", c->vocab,
                          c->hidden, packed, &m->head, err) < 0)

@@ -62,6 +62,7 @@ int cpu_open(struct mint_dev **out, enum mint_precision p, int threads, struct m
     d->base.ops = &cpu_ops;
     d->base.precision = p;
     d->base.act_bytes = p == MINT_PRECISION_BF16 ? 2 : 4;
+    d->base.packs = true;
     d->base.leaf_room = LEAF_ROOM;
     d->base.threads = threads > 0 ? threads : cpu_count();
     snprintf(d->base.kind, sizeof d->base.kind, "cpu");

@@ -73,6 +73,13 @@ same_checkpoint() {
     expect_error 1 "there is no GPU 1: the last one is cuda:0"
     EMU_CAPABILITY=75 run_tool mint-sample --model model --plain prompts.jsonl
     expect_error 1 "compute capability 7.5; 8.0 is the least"
+    EMU_CUBLASLT=missing run_tool mint-sample --model model --plain prompts.jsonl
+    expect_error 1 "cuBLASLt is missing: libcublasLt"
+    has "$stderr" "package libcublas of the CUDA toolkit"
+    EMU_CUBLASLT=missing MINT_CUBLAS=0 run_tool mint-sample --model model -n 1 --max-tokens 2 --plain prompts.jsonl
+    expect 0
+    EMU_CUBLASLT=old run_tool mint-sample --model model --plain prompts.jsonl
+    expect_error 1 "libcublasLt.so.13 has no cublasLtMatmul: it is too old"
     mkdir empty other
     MINT_BACKEND_DIR=$PWD/empty run_tool mint-sample --model model --plain prompts.jsonl
     expect_error 1 "no CUDA backend is installed"
@@ -100,6 +107,14 @@ same_checkpoint() {
     EMU_MEMORY=2000000 run_tool mint-train --model model --to c datums.jsonl
     expect_error 1 "out of GPU memory"
     [ ! -e c ]
+}
+
+@test "a tied embedding is on the device once" {
+    emulated
+    mint-init -q --to tied --tied --layers 1 --hidden 64 --ffn 96 --heads 2 --kv-heads 1 --head-dim 64 --vocab 20000
+    # 2.6 MB of embedding
+    EMU_MEMORY=4500000 run_tool mint-sample --model tied --batch 1 --micro-tokens 8 -n 1 --max-tokens 2 --plain prompts.jsonl
+    expect 0
 }
 
 @test "D1: records do not depend on slots, neighbours, order or the order of the GPU's threads" {

@@ -3,12 +3,17 @@
  * emu_cublaslt.h: the slice of cuBLASLt that the plugin uses, played on the host, so that its
  * descriptors, layouts and self-check run in tests. The heuristic offers three algorithms: one that
  * cuts the inner dimension in two, one with another order of additions, and one with the order of
- * the tensor cores. EMU_CUBLASLT=wrong leaves the last one out.
+ * the tensor cores. EMU_CUBLASLT=wrong leaves the last one out; missing: there is no library; old:
+ * it lacks a call.
  */
 #ifndef EMU_CUBLASLT_H
 #define EMU_CUBLASLT_H
 
 #include "cuda_emu.h"
+
+#include <dlfcn.h>
+
+#define CUBLAS_VER_MAJOR 13
 
 typedef int cublasStatus_t;
 typedef int cudaDataType;
@@ -53,6 +58,26 @@ struct cublasLtMatmulHeuristicResult_t {
     cublasLtMatmulAlgo_t algo;
     cublasStatus_t state;
 };
+
+namespace emu
+{
+
+inline bool lt_is(const char *what)
+{
+    const char *s = getenv("EMU_CUBLASLT");
+    return s && !strcmp(s, what);
+}
+/* dlopen, which fails for a file that is nowhere, and dlsym. */
+inline void *lt_open(const char *)
+{
+    return lt_is("missing") ? dlopen("libcublasLt-missing.so", RTLD_NOW) : dlopen(NULL, RTLD_NOW);
+}
+inline void *lt_find(const char *name, void *call)
+{
+    return lt_is("old") && !strcmp(name, "cublasLtMatmul") ? NULL : call;
+}
+
+} // namespace emu
 
 static inline cublasStatus_t cublasLtCreate(cublasLtHandle_t *h)
 {
@@ -100,8 +125,7 @@ static inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int most,
     cublasLtMatmulHeuristicResult_t *res, int *n)
 {
-    const char *s = getenv("EMU_CUBLASLT");
-    *n = s && !strcmp(s, "wrong") ? 2 : 3;
+    *n = emu::lt_is("wrong") ? 2 : 3;
     *n = *n < most ? *n : most;
     for (int i = 0; i < *n; i++)
         res[i] = {{i}, CUBLAS_STATUS_SUCCESS};
