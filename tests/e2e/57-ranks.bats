@@ -121,4 +121,6 @@ END
     has "$stderr" '--forward-only takes one process'
     OMPI_COMM_WORLD_SIZE=2 MINT_BACKEND_DIR=/nowhere run_tool mint-train --model model --rank 4 --to got datums.jsonl.zst
     expect_error 1 'this is one of several processes, but MPI is not built in (there is no /nowhere/mint-mpi.so)'
+    PMIX_RANK=1 SLURM_STEP_NUM_TASKS=2 MINT_BACKEND_DIR=/nowhere run_tool mint-train --model model --rank 4 --to got datums.jsonl.zst
+    expect_error 1 'this is one of several processes'
 }
