@@ -140,7 +140,8 @@ static int start(struct cuda_dev *d, struct mint_err *err)
     if (look_at(d, err) != 0)
         return -1;
     if (cuda_check(cudaSetDevice(d->index), "taking it into use", err) != 0 ||
-        cuda_check(cudaStreamCreate(&d->stream), "making a stream", err) != 0)
+        cuda_check(cudaStreamCreate(&d->stream), "making a stream", err) != 0 ||
+        cuda_stage_open(&d->stage, err) != 0)
         return -1;
     return cuda_library_open(&d->library, d, err);
 }
@@ -175,6 +176,7 @@ void cuda_close(struct mint_dev *dev)
     cuda_peers_close(dev);
     cuda_memory_close(d);
     cuda_library_close(d->library);
+    cuda_stage_close(&d->stage);
     if (d->stream)
         cudaStreamDestroy(d->stream);
     free(d);

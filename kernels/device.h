@@ -70,6 +70,16 @@ enum cuda_scratch {               /* buffers that one op may need together */
                     CUDA_SCRATCHES
 };
 
+/* Pinned memory, see device_stage.cpp. */
+#define CUDA_STAGE_PARTS 4
+#define CUDA_STAGE_MOST  ((size_t)64 << 10) /* bytes of an array that goes through it */
+struct cuda_stage {
+    char *data;
+    int part;    /* in use, */
+    size_t used; /* and so many bytes of it */
+    cudaEvent_t done[CUDA_STAGE_PARTS];
+};
+
 struct cuda_library; /* cuBLASLt */
 struct cuda_comm;    /* NCCL */
 
@@ -82,6 +92,7 @@ struct cuda_dev {
     struct cuda_comm *comm;       /* NULL: this process is alone, or has no NCCL */
     struct cuda_buffer scratch[CUDA_SCRATCHES];
     struct cuda_array array[CUDA_SLOTS];
+    struct cuda_stage stage;
     /* What was planned for the sequences in CUDA_SEQS. */
     bool forward_planned, backward_planned;
     struct mint_k_attn forward_shape, backward_shape;
@@ -142,6 +153,14 @@ void *cuda_scratch(struct cuda_dev *d, enum cuda_scratch which, size_t bytes, st
 const void *cuda_array(struct cuda_dev *d, enum cuda_slot slot, const void *host, size_t bytes,
                        bool *fresh, struct mint_err *err);
 void cuda_memory_close(struct cuda_dev *d);
+
+/* ---- device_stage.cpp */
+
+int cuda_stage_open(struct cuda_stage *s, struct mint_err *err);
+void cuda_stage_close(struct cuda_stage *s);
+/* *p: room for a copy of up to CUDA_STAGE_MOST bytes that the caller queues next. */
+int cuda_stage_take(struct cuda_stage *s, void **p, size_t bytes, cudaStream_t stream,
+                    struct mint_err *err);
 
 /* ---- device_weight.cpp */
 

@@ -52,27 +52,38 @@ void cuda_free(struct mint_dev *, void *p)
     cudaFree(p);
 }
 
-/* From pageable memory the runtime has read the source when it returns. */
+/* What is large goes from where it is: the runtime has read the source when it returns. */
 int cuda_upload(struct mint_dev *dev, void *dst, const void *host, size_t bytes,
                 struct mint_err *err)
 {
+    struct cuda_dev *d = cuda_dev(dev);
     if (!bytes)
         return 0;
-    return cuda_check(
-        cudaMemcpyAsync(dst, host, bytes, cudaMemcpyHostToDevice, cuda_dev(dev)->stream),
-        "a copy to it", err);
+    if (bytes <= CUDA_STAGE_MOST) {
+        void *pinned;
+        MINT_TRY(cuda_stage_take(&d->stage, &pinned, bytes, d->stream, err));
+        host = memcpy(pinned, host, bytes);
+    }
+    return cuda_check(cudaMemcpyAsync(dst, host, bytes, cudaMemcpyHostToDevice, d->stream),
+                      "a copy to it", err);
 }
 
 int cuda_download(struct mint_dev *dev, void *host, const void *src, size_t bytes,
                   struct mint_err *err)
 {
     struct cuda_dev *d = cuda_dev(dev);
+    void *to = host;
     cudaError_t e = cudaSuccess;
+    if (bytes && bytes <= CUDA_STAGE_MOST)
+        MINT_TRY(cuda_stage_take(&d->stage, &to, bytes, d->stream, err));
     if (bytes)
-        e = cudaMemcpyAsync(host, src, bytes, cudaMemcpyDeviceToHost, d->stream);
+        e = cudaMemcpyAsync(to, src, bytes, cudaMemcpyDeviceToHost, d->stream);
     if (e == cudaSuccess)
         e = cudaStreamSynchronize(d->stream);
-    return cuda_check(e, "a copy from it", err);
+    MINT_TRY(cuda_check(e, "a copy from it", err));
+    if (to != host)
+        memcpy(host, to, bytes);
+    return 0;
 }
 
 int cuda_copy(struct mint_dev *dev, void *dst, const void *src, size_t bytes, struct mint_err *err)

@@ -111,6 +111,25 @@ __global__ void warp_exchange(float *o, const float *x) /* shuffles do not order
     o[threadIdx.x] = s[threadIdx.x ^ 1] + v;
 }
 
+/* Pinned memory that is used again, or read, before a copy is known to be done. */
+static float reuse_pinned(float *o, bool read)
+{
+    float *host, got;
+    cudaMallocHost(&host, sizeof *host);
+    *host = 1;
+    cudaMemcpyAsync(o, host, sizeof *o, cudaMemcpyHostToDevice);
+    cudaStreamSynchronize(nullptr);
+    if (read)
+        cudaMemcpyAsync(host, o, sizeof *o, cudaMemcpyDeviceToHost);
+    else
+        cudaMemcpyAsync(o, host, sizeof *o, cudaMemcpyHostToDevice);
+    got = *host;
+    if (!read)
+        *host = 2;
+    cudaFreeHost(host);
+    return got;
+}
+
 static void run(int bug, float *o, const float *x)
 {
     switch (bug) {
@@ -146,6 +165,10 @@ static void run(int bug, float *o, const float *x)
         break;
     case 11:
         LAUNCH(warp_exchange, 1, 32, 0, nullptr, o, x);
+        break;
+    case 12:
+    case 13:
+        *o = reuse_pinned(o, bug == 13);
         break;
     }
 }

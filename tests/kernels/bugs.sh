@@ -37,5 +37,7 @@ done <<END
 9 uninitialised plain asan tsan
 10 no_wait plain asan tsan
 11 warp_exchange tsan
+12 pinned_overwritten plain asan tsan
+13 pinned_read plain asan tsan
 END
 finish

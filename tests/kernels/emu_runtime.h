@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * emu_runtime.h: the calls of the CUDA runtime that the host code uses, for the emulator. Work is
- * done at once; fresh memory is NaN. What a machine lacks can be played:
+ * done at once; fresh memory is NaN. Only pinned memory shows that copies take time: until an event
+ * or a synchronisation behind such a copy was waited for, what it brings is NaN, and writing to
+ * what it takes is a fault, which that wait finds. What a machine lacks can be played:
  *
  *   EMU_DRIVER=N    the driver's version, as 13000 for 13.0; 0: there is none
  *   EMU_DEVICES=N   that many devices (1)
@@ -27,6 +29,8 @@ enum cudaMemcpyKind {
     cudaMemcpyDefault
 };
 typedef struct CUstream_st *cudaStream_t;
+typedef struct emu_event *cudaEvent_t;
+enum { cudaEventDisableTiming = 2 };
 struct cudaDeviceProp {
     char name[256];
     size_t totalGlobalMem, sharedMemPerBlockOptin;
@@ -66,8 +70,87 @@ inline cudaError_t malloc_device(void **p, size_t n)
     return cudaSuccess;
 }
 
+/* Copies between the device and pinned memory that may not be done yet, in order. */
+struct HostCopy {
+    unsigned long number;
+    char *host;
+    std::vector<char> bytes; /* what they bring or took */
+    bool brings;
+};
+inline std::vector<HostCopy> copies;
+inline unsigned long copies_begun = 0;
+inline std::vector<std::pair<char *, size_t>> pinned;
+
+inline bool is_pinned(const void *p)
+{
+    for (auto &r : pinned)
+        if ((const char *)p >= r.first && (const char *)p < r.first + r.second)
+            return true;
+    return false;
+}
+
+/* All up to this one are done. */
+inline void finish_copies(unsigned long number)
+{
+    size_t n = 0;
+    for (; n < copies.size() && copies[n].number <= number; n++) {
+        HostCopy &c = copies[n];
+        if (c.brings)
+            memcpy(c.host, c.bytes.data(), c.bytes.size());
+        else if (memcmp(c.host, c.bytes.data(), c.bytes.size()))
+            fail("pinned memory was written to before a copy from it was known to be done");
+    }
+    copies.erase(copies.begin(), copies.begin() + (long)n);
+}
+
+inline void begin_copy(void *host, const void *bytes, size_t n, bool brings)
+{
+    const char *from = (const char *)bytes;
+    copies.push_back({++copies_begun, (char *)host, std::vector<char>(from, from + n), brings});
+    if (brings)
+        memset(host, 0xff, n);
+}
+
 } // namespace emu
 
+struct emu_event {
+    unsigned long number;
+};
+static inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
+{
+    *e = new emu_event{0};
+    return cudaSuccess;
+}
+static inline cudaError_t cudaEventDestroy(cudaEvent_t e)
+{
+    delete e;
+    return cudaSuccess;
+}
+static inline cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t)
+{
+    e->number = emu::copies_begun;
+    return cudaSuccess;
+}
+static inline cudaError_t cudaEventSynchronize(cudaEvent_t e)
+{
+    emu::finish_copies(e->number);
+    return cudaSuccess;
+}
+template <class T> static inline cudaError_t cudaMallocHost(T **p, size_t n)
+{
+    *p = (T *)malloc(n);
+    emu::pinned.push_back({(char *)*p, n});
+    return *p ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+static inline cudaError_t cudaFreeHost(void *p)
+{
+    emu::finish_copies(emu::copies_begun);
+    for (size_t i = 0; i < emu::pinned.size(); i++)
+        if (emu::pinned[i].first == p)
+            emu::pinned.erase(emu::pinned.begin() + (long)i);
+    free(p);
+    return cudaSuccess;
+}
 template <class T> static inline cudaError_t cudaMalloc(T **p, size_t n)
 {
     return emu::malloc_device((void **)p, n);
@@ -93,9 +176,15 @@ static inline cudaError_t cudaMemcpy(void *d, const void *s, size_t n, cudaMemcp
     memcpy(d, s, n);
     return cudaSuccess;
 }
-static inline cudaError_t cudaMemcpyAsync(void *d, const void *s, size_t n, cudaMemcpyKind,
+static inline cudaError_t cudaMemcpyAsync(void *d, const void *s, size_t n, cudaMemcpyKind kind,
                                           cudaStream_t = nullptr)
 {
+    if (kind == cudaMemcpyDeviceToHost && emu::is_pinned(d)) {
+        emu::begin_copy(d, s, n, true);
+        return cudaSuccess;
+    }
+    if (kind == cudaMemcpyHostToDevice && emu::is_pinned(s))
+        emu::begin_copy((void *)(uintptr_t)s, s, n, false);
     memcpy(d, s, n);
     return cudaSuccess;
 }
@@ -155,15 +244,17 @@ static inline cudaError_t cudaStreamDestroy(cudaStream_t)
 }
 static inline cudaError_t cudaStreamQuery(cudaStream_t)
 {
+    emu::finish_copies(emu::copies_begun);
     return cudaSuccess;
 }
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t)
 {
+    emu::finish_copies(emu::copies_begun);
     return cudaSuccess;
 }
 static inline cudaError_t cudaDeviceSynchronize()
 {
-    return cudaSuccess;
+    return cudaStreamSynchronize(nullptr);
 }
 static inline cudaError_t cudaGetLastError()
 {
