@@ -146,6 +146,21 @@ same_checkpoint() {
     same_checkpoint want got
 }
 
+# Launches of a step, as the emulator counts them.
+launches() {
+    rm -rf counted
+    EMU_PROFILE=1 MINT_CUBLAS=0 mint-train -q --model model --from adapter --to counted --lr 1e-2 "$@" 2>&1 |
+        awk '/ launches / { n += $3 } END { print n }'
+}
+
+@test "launches of a step do not grow with the datums: a sum a matrix more, not a gradient and a sum a datum" {
+    emulated
+    head -n 2 datums.jsonl >two
+    few=$(launches two) all=$(launches datums.jsonl)
+    [ "$few" -gt 100 ]
+    [ $((all - few)) -le 40 ]
+}
+
 @test "stopped and resumed is the same as straight" {
     head -n 2 datums.jsonl >a
     sed -n 3,4p datums.jsonl >b
