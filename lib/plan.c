@@ -15,6 +15,8 @@
 /* Weights that one row reads come from memory, not from a cache: so many bytes of them in turn. */
 #define TURN_BYTES 384e6
 #define MANY_ROWS  512
+/* Draws of so many rows are measured at most: logits of more would be memory for nothing. */
+#define DRAW_ROWS 32
 
 /* Products of matrices [ffn, hidden] in turn. */
 struct bench {
@@ -118,9 +120,9 @@ static int measure_few(struct mint_plan_speed *s, struct bench *b, int64_t slots
 {
     double size = (double)b->N * (double)b->K, one, all;
     MINT_TRY(time_products(b, 1, &one, err));
-    MINT_TRY(time_products(b, slots, &all, err));
+    MINT_TRY(time_products(b, MINT_MIN(slots, (int64_t)MANY_ROWS), &all, err));
     s->read = size * (double)b->dev->act_bytes / one;
-    s->decode = all / size;
+    s->decode = all / size * MINT_MAX((double)slots / MANY_ROWS, 1.0);
     return 0;
 }
 
@@ -141,12 +143,13 @@ int mint_plan_measure(struct mint_plan_speed *s, struct mint_dev *dev,
         s->product = 2 * size * MANY_ROWS / one;
     if (rc == 0 && slots) {
         double n = MINT_MIN(all, TURN_BYTES) / (size * (double)dev->act_bytes);
-        rc = bench_open(&few, c, MINT_MAX((int64_t)n, (int64_t)1), slots, values, true, err);
+        rc = bench_open(&few, c, MINT_MAX((int64_t)n, (int64_t)1),
+                        MINT_MIN(slots, (int64_t)MANY_ROWS), values, true, err);
     }
     if (rc == 0 && slots)
         rc = measure_few(s, &few, slots, err);
     if (rc == 0 && slots)
-        rc = time_draws(dev, c, slots, &s->draw, err);
+        rc = time_draws(dev, c, MINT_MIN(slots, (int64_t)DRAW_ROWS), &s->draw, err);
     bench_close(&many);
     bench_close(&few);
     free(values);

@@ -52,6 +52,7 @@ make_conf() {
 
 # The rows, as prompts where the kind says how.
 copy_rows() {
+    [ ! -e "$here/$kind/rows.jq" ] || command -v jq >/dev/null || die "$kind needs jq: install it"
     for rows in "$here/$kind"/*.jsonl; do
         if [ -e "$here/$kind/rows.jq" ]; then
             jq -ncf "$here/$kind/rows.jq" "$rows" >"$folder/${rows##*/}"

@@ -121,6 +121,7 @@ struct session {
     struct mint_progress progress;
     struct times times;
     struct plan {
+        int64_t together; /* sequences */
         double kv_bytes, weight_bytes;
         struct mint_plan_speed speed;
         struct mint_plan work;
@@ -404,6 +405,12 @@ static double rate(int64_t n, double seconds)
     return seconds > 0 ? (double)n / seconds : 0;
 }
 
+/* A dry run of responses that are given shows the prompts alone. */
+static bool plans(const struct options *o)
+{
+    return o->dry_run && !o->given;
+}
+
 static void plan_metrics(struct mint_metrics *m, const struct plan *p)
 {
     mint_metrics_int(m, "plan/weight_bytes", (int64_t)p->weight_bytes);
@@ -438,7 +445,7 @@ static int write_metrics(const struct options *o, const struct mint_sample_job *
     mint_metrics_int(&m, "skipped", (int64_t)j->skipped);
     mint_metrics_int(&m, "excluded", (int64_t)j->excluded);
     mint_metrics_double(&m, "perf/tokens_per_s", rate(j->tokens, seconds));
-    if (o->dry_run) {
+    if (plans(o)) {
         plan_metrics(&m, &s->plan);
     } else if (!o->given && !o->replay) {
         mint_metrics_double(&m, "perf/prompt_tokens_per_s", rate(t->prompt_tokens, t->prompt));
@@ -462,7 +469,7 @@ static int measure(const struct options *o, struct session *s, struct mint_err *
     if (mint_backend_open(&dev, o->common.device, (enum mint_precision)o->common.precision,
                           (int)o->common.threads, &p->why_not) < 0)
         return 0;
-    int rc = mint_plan_measure(&p->speed, dev, &s->config, o->slots, err);
+    int rc = mint_plan_measure(&p->speed, dev, &s->config, p->together, err);
     mint_backend_close(dev);
     p->timed = rc == 0;
     return rc;
@@ -475,18 +482,19 @@ static int make_plan(const struct options *o, struct session *s, const struct mi
     const struct mint_model_config *c = &s->config;
     struct plan *p = &s->plan;
     size_t act = o->common.precision ? 4 : 2;
-    double groups = (double)j->groups, sequences = groups * (double)o->group_size;
+    int64_t sequences = j->groups * o->group_size;
+    p->together = MINT_MAX(MINT_MIN(o->slots, sequences), (int64_t)1);
     struct mint_plan_sampling in = {
-        .prompts = groups,
+        .prompts = (double)j->groups,
         .prompt_tokens = (double)j->prompt_tokens,
-        .sequences = sequences,
-        .tokens = sequences * (double)o->max_tokens,
-        .slots = (double)o->slots,
+        .sequences = (double)sequences,
+        .tokens = (double)sequences * (double)o->max_tokens,
+        .slots = (double)p->together,
         .act_bytes = act,
     };
-    double longest = j->groups ? in.prompt_tokens / groups : 0;
+    double prompt = j->groups ? in.prompt_tokens / in.prompts : 0;
     double token = 2.0 * c->layers * c->kv_heads * c->head_dim * (double)act;
-    p->kv_bytes = (double)o->slots * (longest + (double)o->max_tokens) * token;
+    p->kv_bytes = (double)p->together * (prompt + (double)o->max_tokens) * token;
     p->weight_bytes = mint_plan_weight_bytes(c, act);
     if (measure(o, s, err) < 0)
         return -1;
@@ -500,7 +508,7 @@ static void say_plan(const struct options *o, const struct plan *p, const struct
               "values about %.1f MB (%lld sequences at a time), beside %.0f MB of weights",
               (long long)j->groups, (long long)j->prompt_tokens,
               (long long)(j->groups * o->group_size * o->max_tokens), p->kv_bytes / 1e6,
-              (long long)o->slots, p->weight_bytes / 1e6);
+              (long long)p->together, p->weight_bytes / 1e6);
     mint_plan_say(&p->work, p->timed ? &p->speed : NULL, &p->why_not);
 }
 
@@ -532,7 +540,7 @@ static int finish(const struct options *o, struct session *s, struct mint_sample
     double seconds = mint_now() - s->times.start;
     struct mint_out *out = j->out;
     j->out = NULL;
-    if ((o->dry_run && make_plan(o, s, j, err) < 0) || write_metrics(o, j, s, seconds, err) < 0) {
+    if ((plans(o) && make_plan(o, s, j, err) < 0) || write_metrics(o, j, s, seconds, err) < 0) {
         mint_out_abort(out);
         return -1;
     }
@@ -542,7 +550,7 @@ static int finish(const struct options *o, struct session *s, struct mint_sample
         mint_note("%lld prompts were left out: they were drawn before", (long long)j->excluded);
     if (j->cut)
         mint_note("%lld responses end here: --max-turns, or the context's end", (long long)j->cut);
-    if (o->dry_run)
+    if (plans(o))
         say_plan(o, &s->plan, j);
     if (o->dry_run)
         return 0;
