@@ -3,9 +3,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "log.h"
 #include "mem.h"
+#include "slab.h"
 
 /* Whole passes reach about this share of the speed of their products: norms, attention, LoRA and
  * copies take the rest. */
@@ -126,32 +128,132 @@ static int measure_few(struct mint_plan_speed *s, struct bench *b, int64_t slots
     return 0;
 }
 
+/* Between 0.5 and 1, of both signs. */
+static uint16_t *make_values(size_t n)
+{
+    uint16_t *v = mint_xcalloc(n, sizeof *v);
+    for (size_t i = 0; i < n; i++)
+        v[i] = (uint16_t)(0x3f00 | (i * 2654435761U >> 7 & 0x80ff));
+    return v;
+}
+
 int mint_plan_measure(struct mint_plan_speed *s, struct mint_dev *dev,
                       const struct mint_model_config *c, int64_t slots, struct mint_err *err)
 {
     double size = (double)c->ffn * (double)c->hidden, one;
-    double all = mint_plan_weight_bytes(c, dev->act_bytes);
-    uint16_t *values = mint_xcalloc((size_t)size, sizeof *values);
-    for (size_t i = 0; i < (size_t)size; i++) /* between 0.5 and 1, of both signs */
-        values[i] = (uint16_t)(0x3f00 | (i * 2654435761U >> 7 & 0x80ff));
+    double turn = MINT_MIN(mint_plan_weight_bytes(c, dev->act_bytes), TURN_BYTES);
+    int64_t n = MINT_MAX((int64_t)(turn / (size * (double)dev->act_bytes)), (int64_t)1);
+    uint16_t *values = make_values((size_t)size);
     struct bench many = {.dev = dev}, few = {.dev = dev};
     *s = (struct mint_plan_speed){0};
-    int rc = bench_open(&many, c, 1, MANY_ROWS, values, slots > 0, err);
+    int rc = bench_open(&many, c, 1, MANY_ROWS, values, true, err);
     if (rc == 0)
         rc = time_products(&many, MANY_ROWS, &one, err);
     if (rc == 0)
         s->product = 2 * size * MANY_ROWS / one;
-    if (rc == 0 && slots) {
-        double n = MINT_MIN(all, TURN_BYTES) / (size * (double)dev->act_bytes);
-        rc = bench_open(&few, c, MINT_MAX((int64_t)n, (int64_t)1),
-                        MINT_MIN(slots, (int64_t)MANY_ROWS), values, true, err);
-    }
-    if (rc == 0 && slots)
+    if (rc == 0)
+        rc = bench_open(&few, c, n, MINT_MIN(slots, (int64_t)MANY_ROWS), values, true, err);
+    if (rc == 0)
         rc = measure_few(s, &few, slots, err);
-    if (rc == 0 && slots)
+    if (rc == 0)
         rc = time_draws(dev, c, MINT_MIN(slots, (int64_t)DRAW_ROWS), &s->draw, err);
     bench_close(&many);
     bench_close(&few);
+    free(values);
+    return rc;
+}
+
+/* A linear map with LoRA, forward and backward: its weights and buffers. */
+struct map {
+    struct mint_weight *w, *a, *b;
+    void *x, *dy, *u, *dua;
+    float *y, *du, *dx;
+};
+
+static struct mint_slab_part *list_map(struct map *m, int64_t N, int64_t K, int64_t r,
+                                       struct mint_slab_part parts[7])
+{
+    struct mint_slab_part all[7] = {
+        {&m->x, K, MINT_SLAB_ACT},          {&m->dy, N, MINT_SLAB_ACT},
+        {&m->u, r, MINT_SLAB_ACT},          {&m->dua, r, MINT_SLAB_ACT},
+        {(void **)&m->y, N, MINT_SLAB_F32}, {(void **)&m->du, r, MINT_SLAB_F32},
+        {(void **)&m->dx, K, MINT_SLAB_F32}};
+    for (size_t i = 0; i < 7; i++)
+        parts[i] = all[i];
+    return parts;
+}
+
+/* Once through it, as forward.h and backward.h go, but for the gradients of LoRA itself. */
+static int through_map(struct mint_dev *dev, struct map *m, int64_t N, int64_t r,
+                       struct mint_err *err)
+{
+    const struct mint_ops *ops = dev->ops;
+    struct mint_lora l = {m->a, m->b, r, 1};
+    int64_t T = MANY_ROWS;
+    MINT_TRY(ops->linear(dev, m->y, N, m->x, m->w, NULL, &l, m->u, T, err));
+    MINT_TRY(ops->cast(dev, m->dy, m->y, T * N, err));
+    MINT_TRY(ops->lora_du(dev, m->du, m->dy, N, &l, T, err));
+    MINT_TRY(ops->cast(dev, m->dua, m->du, T * r, err));
+    return ops->linear_dx(dev, m->dx, false, m->dy, N, m->w, &l, m->dua, T, err);
+}
+
+static int time_map(struct mint_dev *dev, struct map *m, int64_t N, int64_t r, double *seconds,
+                    struct mint_err *err)
+{
+    double start = 0, now = 0;
+    float sync;
+    int n = -1; /* a warm-up before the clock starts */
+    for (; n < 1 || now - start < SECONDS; n++) {
+        MINT_TRY(through_map(dev, m, N, r, err));
+        MINT_TRY(dev->ops->download(dev, &sync, m->dx, sizeof sync, err));
+        now = mint_now();
+        if (n < 0)
+            start = now;
+    }
+    *seconds = (now - start) / n;
+    return 0;
+}
+
+/* Seconds that fresh memory costs a process, a byte. */
+static double time_clearing(void)
+{
+    size_t n = (size_t)64 << 20;
+    double start = mint_now();
+    char *p = mint_xcalloc(n, 1);
+    for (size_t i = 0; i < n; i += 4096)
+        ((volatile char *)p)[i] = 1;
+    double seconds = mint_now() - start;
+    free(p);
+    return seconds / (double)n;
+}
+
+int mint_plan_measure_train(struct mint_plan_speed *s, struct mint_dev *dev,
+                            const struct mint_model_config *c, int64_t rank, struct mint_err *err)
+{
+    const struct mint_ops *ops = dev->ops;
+    int64_t N = c->ffn, K = c->hidden;
+    double size = (double)N * (double)K, lora = (double)rank * (double)(N + K), one = 0;
+    uint16_t *values = make_values((size_t)MINT_MAX(size, lora));
+    struct map m = {0};
+    struct mint_slab_part parts[7];
+    *s = (struct mint_plan_speed){0};
+    int rc = ops->weight_new(dev, &m.w, values, MINT_BF16, N, K, true, false, err);
+    if (rc == 0)
+        rc = ops->weight_new(dev, &m.a, values, MINT_BF16, rank, K, true, false, err);
+    if (rc == 0)
+        rc = ops->weight_new(dev, &m.b, values, MINT_BF16, N, rank, true, false, err);
+    if (rc == 0)
+        rc = mint_slab_alloc(dev, list_map(&m, N, K, rank, parts), 7, MANY_ROWS, err);
+    if (rc == 0)
+        rc = time_map(dev, &m, N, rank, &one, err);
+    if (rc == 0)
+        s->product = (4 * size + 4 * lora) * MANY_ROWS / one;
+    if (rc == 0 && strcmp(ops->name, "cpu") == 0)
+        s->clear = 1 / time_clearing();
+    mint_slab_free(dev, list_map(&m, N, K, rank, parts), 7);
+    ops->weight_free(dev, m.w);
+    ops->weight_free(dev, m.a);
+    ops->weight_free(dev, m.b);
     free(values);
     return rc;
 }
@@ -198,7 +300,7 @@ static void lora_weights(const struct mint_model_config *c, const struct mint_ad
 
 void mint_plan_train(const struct mint_model_config *c, const struct mint_adapter_config *a,
                      const struct mint_train_work *w, enum mint_recompute again, int others,
-                     const struct mint_plan_speed *s, struct mint_plan *out)
+                     double bytes, const struct mint_plan_speed *s, struct mint_plan *out)
 {
     double layer, head, rows = (double)w->rows, head_rows = (double)w->head_rows;
     lora_weights(c, a, &layer, &head);
@@ -214,6 +316,8 @@ void mint_plan_train(const struct mint_model_config *c, const struct mint_adapte
         out->flops += (layers + looks - down) * (c->layers - 1) / c->layers + logits;
     }
     out->seconds = s ? out->flops / (SHARE * s->product) : 0;
+    if (s && s->clear > 0)
+        out->seconds += bytes / s->clear;
 }
 
 void mint_plan_duration(double seconds, char text[32])

@@ -704,11 +704,12 @@ static int say_plan(struct session *s, struct mint_err *err)
     double weights = mint_plan_weight_bytes(c, s->policy.dev->act_bytes);
     free(d);
     if (timed)
-        MINT_TRY(mint_plan_measure(&speed, s->policy.dev, c, 0, err));
+        MINT_TRY(mint_plan_measure_train(&speed, s->policy.dev, c, s->config.adapter.rank, err));
     w.rows *= s->config.epochs;
     w.head_rows *= s->config.epochs;
     w.keys *= s->config.epochs;
-    mint_plan_train(c, &s->config.adapter, &w, again, needs_ref(s), timed ? &speed : NULL, &p);
+    mint_plan_train(c, &s->config.adapter, &w, again, needs_ref(s), bytes, timed ? &speed : NULL,
+                    &p);
     mint_note("plan: %zu datums, %lld positions to compute, %lld optimiser steps; about %.0f MB of "
               "activations, recompute %s, beside %.0f MB of weights",
               s->data.n, (long long)w.rows, (long long)mint_train_planned(&s->config, s->data.n),
