@@ -127,6 +127,22 @@ template <int N, bool TRANS> static inline void ldmatrix(unsigned r[N], const vo
 }
 #endif
 
+/* ---- a pointer to global memory that was itself read from memory: of a kernel's arguments the
+ * compiler knows it, of these it has to be told. */
+
+#ifdef __CUDACC__
+template <class T> DEVICE T *global(T *p)
+{
+    __builtin_assume(__isGlobal(p));
+    return p;
+}
+#else
+template <class T> DEVICE T *global(T *p)
+{
+    return p;
+}
+#endif
+
 /* ---- 16-byte accesses. (A copy of a struct of four bf162 compiles to four accesses of 4.) */
 
 struct alignas(16) bf16x8 {

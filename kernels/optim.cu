@@ -53,12 +53,13 @@ __global__ void __launch_bounds__(THREADS)
     if (i >= f.n)
         return;
     for (int64_t k = f.add0; k < f.add0 + f.count; k++) {
-        mint_k_addition a = add[k];
-        bool vec = by_four((uintptr_t)a.x | (uintptr_t)a.y);
-        vec4 x = get4(a.x, i, f.n, vec), y = get4(a.y, i, f.n, vec);
+        float *to = global(add[k].x);
+        const float *from = global(add[k].y);
+        bool vec = by_four((uintptr_t)to | (uintptr_t)from);
+        vec4 x = get4(to, i, f.n, vec), y = get4(from, i, f.n, vec);
         for (int j = 0; j < 4; j++)
             x.v[j] += y.v[j];
-        put4(a.x, i, f.n, vec, x);
+        put4(to, i, f.n, vec, x);
     }
 }
 
@@ -69,19 +70,21 @@ __global__ void __launch_bounds__(THREADS)
     int64_t i = STEP * (blockIdx.x - x.block) + 4 * threadIdx.x;
     if (i >= x.n)
         return;
-    bool vec = by_four((uintptr_t)x.p | (uintptr_t)x.m | (uintptr_t)x.v | (uintptr_t)x.g);
+    float *p = global(x.p), *m = global(x.m), *v = global(x.v);
+    const float *g = global(x.g);
+    bool vec = by_four((uintptr_t)p | (uintptr_t)m | (uintptr_t)v | (uintptr_t)g);
     float keep = 1.0f - a.lr * a.weight_decay, step = a.lr / a.bias1, inv2 = 1.0f / a.bias2;
-    vec4 q = get4(x.p, i, x.n, vec), s = get4(x.m, i, x.n, vec), t = get4(x.v, i, x.n, vec);
-    vec4 grad = get4(x.g, i, x.n, vec);
+    vec4 q = get4(p, i, x.n, vec), s = get4(m, i, x.n, vec), t = get4(v, i, x.n, vec);
+    vec4 grad = get4(g, i, x.n, vec);
     for (int j = 0; j < 4; j++) {
         float h = grad.v[j] * a.grad_scale;
         s.v[j] = a.beta1 * s.v[j] + (1.0f - a.beta1) * h;
         t.v[j] = a.beta2 * t.v[j] + (1.0f - a.beta2) * (h * h);
         q.v[j] = q.v[j] * keep - step * (s.v[j] / (sqrtf(t.v[j] * inv2) + a.eps));
     }
-    put4(x.p, i, x.n, vec, q);
-    put4(x.m, i, x.n, vec, s);
-    put4(x.v, i, x.n, vec, t);
+    put4(p, i, x.n, vec, q);
+    put4(m, i, x.n, vec, s);
+    put4(v, i, x.n, vec, t);
 }
 
 /* The sum over the block, in thread 0. */
@@ -104,10 +107,11 @@ __global__ void __launch_bounds__(THREADS)
 {
     mint_k_tensor t = mine(list, count);
     int64_t begin = PIECE * (blockIdx.x - t.block), end = min(begin + PIECE, t.n);
-    bool vec = by_four((uintptr_t)t.x);
+    const float *g = global(t.x);
+    bool vec = by_four((uintptr_t)g);
     double sum = 0;
     for (int64_t i = begin + 4 * threadIdx.x; i < end; i += 4 * THREADS) {
-        vec4 x = get4(t.x, i, end, vec);
+        vec4 x = get4(g, i, end, vec);
         for (int j = 0; j < 4; j++)
             sum += (double)x.v[j] * (double)x.v[j];
     }
@@ -135,9 +139,11 @@ __global__ void __launch_bounds__(THREADS) k_cast_all(const mint_k_tensor *list,
 {
     mint_k_tensor t = mine(list, count);
     int64_t i = STEP * (blockIdx.x - t.block) + 4 * threadIdx.x;
-    bool vec = by_four((uintptr_t)t.x | (uintptr_t)t.out);
+    const float *x = global(t.x);
+    A *out = global((A *)t.out);
+    bool vec = by_four((uintptr_t)x | (uintptr_t)out);
     if (i < t.n)
-        put4((A *)t.out, i, t.n, vec, get4(t.x, i, t.n, vec));
+        put4(out, i, t.n, vec, get4(x, i, t.n, vec));
 }
 
 } // namespace

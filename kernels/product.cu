@@ -42,7 +42,7 @@ template <class T> DEVICE void pick_leaf(Args<T> *p)
     p->a += l.k0 * p->lda;
     p->b += l.k0 * p->ldb;
     p->K = (int)l.K;
-    p->c = l.c;
+    p->c = global((char *)l.c);
     p->fours = p->fours && (uintptr_t)l.c % 16 == 0;
 }
 

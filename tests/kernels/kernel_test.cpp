@@ -146,14 +146,16 @@ void device_free(void *p)
 
 void to_device(void *d, const void *s, size_t bytes)
 {
-    must(cudaMemcpy(d, s, bytes, cudaMemcpyHostToDevice));
+    if (bytes)
+        must(cudaMemcpy(d, s, bytes, cudaMemcpyHostToDevice));
 }
 
 void to_host(void *d, const void *s, size_t bytes)
 {
     must(cudaGetLastError());
     must(cudaDeviceSynchronize());
-    must(cudaMemcpy(d, s, bytes, cudaMemcpyDeviceToHost));
+    if (bytes)
+        must(cudaMemcpy(d, s, bytes, cudaMemcpyDeviceToHost));
 }
 
 static void run_once(const Case *c, const char *schedule)
