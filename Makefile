@@ -231,7 +231,7 @@ $(B)/tests/inject/%.so: tests/inject/%.c
 	$(call say,CC  )
 	$(Q)$(CC) -D_GNU_SOURCE -std=c11 $(WARN) -O1 -g -fPIC -shared $< -ldl -o $@
 
-.PHONY: test-programs test test-lint test-unit test-fuzz test-e2e test-san test-isa lint
+.PHONY: test-programs test test-lint test-unit test-fuzz test-e2e test-san test-isa test-aarch64 lint
 UNIT_BIN := $(UNIT:%=$(B)/tests/unit/%)
 FUZZ_BIN := $(FUZZ:%=$(B)/tests/fuzz/%)
 test-programs: all $(UNIT_BIN) $(FUZZ_BIN) $(INJECT:%=$(B)/tests/inject/%.so) $(EMU_TESTS)
@@ -252,7 +252,9 @@ test-unit: test-programs ## unit tests and fuzz corpora
 test-e2e: test-programs ## end-to-end tests (FILES='tests/e2e/10*' runs some)
 	@tests/run $(B) $(if $(FILES),$(FILES),e2e)
 test-isa: test-programs ## the same tests on each of the CPU's instruction sets
-	@set -e; for isa in portable avx2 avx512 avx512bf16; do echo "$$isa"; TEST_ISA=$$isa tests/run $(B) unit e2e; done
+	@set -e; for isa in portable avx2 avx512 avx512bf16; do echo "$$isa"; LIMIT=3000 TEST_ISA=$$isa tests/run $(B) unit e2e; done
+test-aarch64: all ## builds for 64-bit ARM, runs it in emulation, and compares files byte for byte (see tests/aarch64.sh)
+	@MINT_BUILD=$(B) tests/aarch64.sh
 test-san: ## unit tests, fuzz corpora and end-to-end tests under ASan+UBSan
 	@$(SAN_MAKE) test-programs
 	@tests/run $(SAN_BUILD) unit fuzz e2e

@@ -447,6 +447,19 @@ static void test_dx_chunks(void **state)
 
 /* --- what is not a normal number */
 
+/* ARM takes a sum that only rounding makes normal for a subnormal, and flushes it; x86 rounds
+ * first. */
+static bool flushed_before_rounding(float got, float want)
+{
+#ifdef __aarch64__
+    return got == 0.0f && fabsf(want) == FLT_MIN;
+#else
+    (void)got;
+    (void)want;
+    return false;
+#endif
+}
+
 static void check_special(const struct setup *s)
 {
     enum { T = 13, N = 40, K = 8 };
@@ -464,8 +477,11 @@ static void check_special(const struct setup *s)
     volatile float tiny = FLT_MIN;
     s->ops->linear(s->d, y, N, x.data, W, NULL, NULL, NULL, T, NULL);
     for (size_t t = 0; t < T; t++)
-        for (size_t n = 0; n < N; n++)
-            assert_same(y[t * N + n], dot(x.v + t * K, 1, w.v + n * K, 1, K));
+        for (size_t n = 0; n < N; n++) {
+            float want = dot(x.v + t * K, 1, w.v + n * K, 1, K);
+            if (!flushed_before_rounding(y[t * N + n], want))
+                assert_same(y[t * N + n], want);
+        }
     assert_true(tiny / 2.0f > 0.0f); /* the caller's floating-point mode is back */
     s->ops->weight_free(s->d, W);
     free(y);
