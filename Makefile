@@ -236,8 +236,8 @@ UNIT_BIN := $(UNIT:%=$(B)/tests/unit/%)
 FUZZ_BIN := $(FUZZ:%=$(B)/tests/fuzz/%)
 test-programs: all $(UNIT_BIN) $(FUZZ_BIN) $(INJECT:%=$(B)/tests/inject/%.so) $(EMU_TESTS)
 
-# What is about scripts, pages and programs under test is run once: the tools in it are those of the other files.
-SAN_E2E := $(filter-out %/34-code.bats %/65-cuda.bats %/66-gpus.bats %/80-pipelines.bats %/82-start.bats %/90-docs.bats,$(E2E))
+# What is about scripts, pages, programs under test and equal bytes is run once: the tools in it are those of the other files.
+SAN_E2E := $(filter-out %/34-code.bats %/65-cuda.bats %/66-gpus.bats %/70-determinism.bats %/80-pipelines.bats %/82-start.bats %/90-docs.bats,$(E2E))
 
 # test installs what is missing, builds both flavours, runs everything and ends with the sum.
 test: ## everything: lint, then unit, fuzz corpora and end to end, plain and under ASan+UBSan; one count at the end
