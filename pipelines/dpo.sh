@@ -59,9 +59,6 @@ still_free() {
 # Every tool takes its options, before the first of them works for hours; once a conf.
 # shellcheck disable=SC2120
 check_options() {
-    if [ -e "$run_dir/conf" ] && printf '%s\n' "$conf" | cmp -s - "$run_dir/conf"; then
-        return
-    fi
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT
     : >"$scratch/none"
@@ -122,20 +119,7 @@ compare() {
 }
 
 main() {
-    parse "$@"
-    configure
-    find_tools "$here"
-    [ ! -e "$run_dir" ] || [ -d "$run_dir" ] || die "$run_dir is there and is no folder: name another run folder"
-    # shellcheck disable=SC2119
-    check_options
-    if [ -n "$dry_run" ]; then
-        printf 'export OMP_WAIT_POLICY=%s "PATH=%s:$PATH"\n' "$OMP_WAIT_POLICY" "$tools"
-    else
-        folder "$run_dir"
-        lock_run "$run_dir"
-        keep_conf "$run_dir" "$(still_free)"
-    fi
-    folder "$run_dir/ckpt"
+    enter_run "$@"
     [ -z "$eval_pairs" ] || folder "$run_dir/eval"
     measure 0000 "$start"
     # shellcheck disable=SC2119

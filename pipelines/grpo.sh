@@ -135,9 +135,6 @@ there() {
 
 # Every tool takes its options, before the first of them works for hours; once a conf.
 check_options() {
-    if [ -e "$run_dir/conf" ] && printf '%s\n' "$conf" | cmp -s - "$run_dir/conf"; then
-        return
-    fi
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT
     none=$scratch/none
@@ -168,13 +165,7 @@ check_options() {
     eval "set -- $(conf_options advantage)"
     check mint-advantage "$@" "$none"
     for part in train ${demonstrations:+sft}; do
-        eval "set -- $(conf_options "$part")$common"
-        [ "$part" = train ] || set -- --loss cross_entropy "$@"
-        if [ -n "$start" ]; then
-            set -- --from "$start" "$@"
-        else
-            eval "set -- $(conf_options adapter) \"\$@\""
-        fi
+        eval "set -- $(training "$part" "$start")"
         check mint-train --model "$model" --to "$scratch/ckpt" "$@" --dry-run "$none"
     done
     rm -rf "$scratch"
@@ -282,16 +273,21 @@ given() {
     echo "--given=$(quoted "$(conf_get demonstrations.given completion)") --no-logprobs $(conf_options demonstrations given)"
 }
 
+# training PART PARENT: the options of mint-train, quoted for eval. PART is train or, for the demonstrations, sft.
+training() {
+    if [ -n "$2" ]; then
+        printf '%s ' "$(quoted --from "$2")"
+    else
+        printf '%s ' "--seed=$seed" "$(conf_options adapter)"
+    fi
+    [ "$1" = train ] || printf '%s ' --loss cross_entropy
+    printf '%s\n' "$(conf_options "$1")$common"
+}
+
 # train CKPT PARENT DATUMS PART: by the options PART.* of the conf.
 train() {
     to=$1 parent=$2 datums=$3 part=$4
-    eval "set -- $(conf_options "$part")$common"
-    [ "$part" = train ] || set -- --loss cross_entropy "$@"
-    if [ -n "$parent" ]; then
-        set -- --from "$parent" "$@"
-    else
-        eval "set -- --seed=$seed $(conf_options adapter) \"\$@\""
-    fi
+    eval "set -- $(training "$part" "$parent")"
     metrics=$dir/train.metrics
     [ -n "$dry_run" ] || [ -e "$to" ] || rm -f "$metrics"
     run "$to" mint-train --model "$model" --to "$to" "$@" --metrics "$metrics" "$datums"
@@ -417,19 +413,7 @@ step() {
 }
 
 main() {
-    parse "$@"
-    configure
-    find_tools "$here"
-    [ ! -e "$run_dir" ] || [ -d "$run_dir" ] || die "$run_dir is there and is no folder: name another run folder"
-    check_options
-    if [ -n "$dry_run" ]; then
-        printf 'export OMP_WAIT_POLICY=%s "PATH=%s:$PATH"\n' "$OMP_WAIT_POLICY" "$tools"
-    else
-        folder "$run_dir"
-        lock_run "$run_dir"
-        keep_conf "$run_dir" "$(still_free)"
-    fi
-    folder "$run_dir/ckpt"
+    enter_run "$@"
     policy=$start
     # shellcheck disable=SC2119
     warm_up

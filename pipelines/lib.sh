@@ -302,3 +302,23 @@ gather_metrics() {
     done >"$run_dir/metrics.jsonl.tmp"
     mv "$run_dir/metrics.jsonl.tmp" "$run_dir/metrics.jsonl"
 }
+
+# enter_run ARGS...: the arguments of the script and its conf are right, and the run folder is there and ours; a dry run prints what
+# its commands need. The script brings configure, check_options and still_free.
+enter_run() {
+    parse "$@"
+    configure
+    find_tools "$here"
+    [ ! -e "$run_dir" ] || [ -d "$run_dir" ] || die "$run_dir is there and is no folder: name another run folder"
+    if [ ! -e "$run_dir/conf" ] || ! printf '%s\n' "$conf" | cmp -s - "$run_dir/conf"; then
+        check_options
+    fi
+    if [ -n "$dry_run" ]; then
+        printf 'export OMP_WAIT_POLICY=%s "PATH=%s:$PATH"\n' "$OMP_WAIT_POLICY" "$tools"
+    else
+        folder "$run_dir"
+        lock_run "$run_dir"
+        keep_conf "$run_dir" "$(still_free)"
+    fi
+    folder "$run_dir/ckpt"
+}
