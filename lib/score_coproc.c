@@ -20,6 +20,10 @@ enum { SLICE_MS = 50, GUARDED = 256 };
 static _Atomic pid_t guarded[GUARDED];
 static const int guarded_signals[] = {SIGINT, SIGTERM, SIGHUP};
 static struct sigaction before[MINT_ARRAY_LEN(guarded_signals)];
+/* A program that starts while the signal is handled would be missed: the handler waits for those
+ * that are about to get their slot, and none starts after it. */
+static atomic_int starting;
+static atomic_bool dying;
 
 static double now(void)
 {
@@ -30,6 +34,9 @@ static double now(void)
 
 static void on_signal(int sig)
 {
+    atomic_store(&dying, true);
+    while (atomic_load(&starting) > 0)
+        poll(NULL, 0, 1);
     for (size_t i = 0; i < GUARDED; i++) {
         pid_t pid = atomic_load(&guarded[i]);
         if (pid > 0)
@@ -87,10 +94,35 @@ static void run_shell(const char *command, int in, int out, pid_t parent)
     _exit(127);
 }
 
+/* The signals stay out of this thread meanwhile, whose handler would wait for itself. */
+static pid_t fork_guarded(struct mint_coproc *c, int in, int out)
+{
+    sigset_t guarded_set, old;
+    pid_t self = getpid(), pid = -1;
+    sigemptyset(&guarded_set);
+    for (size_t i = 0; i < MINT_ARRAY_LEN(guarded_signals); i++)
+        sigaddset(&guarded_set, guarded_signals[i]);
+    pthread_sigmask(SIG_BLOCK, &guarded_set, &old);
+    atomic_fetch_add(&starting, 1);
+    errno = EINTR;
+    if (!atomic_load(&dying))
+        pid = fork();
+    if (pid == 0)
+        run_shell(c->command, in, out, self);
+    if (pid > 0) {
+        setpgid(pid, pid); /* both sides, so that neither is too late */
+        c->slot = guard(pid);
+    }
+    int why = errno;
+    atomic_fetch_sub(&starting, 1);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    errno = why;
+    return pid;
+}
+
 static int start(struct mint_coproc *c, struct mint_err *err)
 {
     int to[2], from[2];
-    pid_t self = getpid();
     if (pipe2(to, O_CLOEXEC) < 0)
         return mint_fail_errno(err, "cannot make a pipe");
     if (pipe2(from, O_CLOEXEC) < 0) {
@@ -99,9 +131,7 @@ static int start(struct mint_coproc *c, struct mint_err *err)
         close(to[1]);
         return -1;
     }
-    pid_t pid = fork();
-    if (pid == 0)
-        run_shell(c->command, to[0], from[1], self);
+    pid_t pid = fork_guarded(c, to[0], from[1]);
     close(to[0]);
     close(from[1]);
     if (pid < 0) {
@@ -110,9 +140,7 @@ static int start(struct mint_coproc *c, struct mint_err *err)
         close(from[0]);
         return -1;
     }
-    setpgid(pid, pid); /* both sides, so that neither is too late */
     c->pid = pid;
-    c->slot = guard(pid);
     c->in = to[1];
     c->out = from[0];
     fcntl(c->in, F_SETFL, O_NONBLOCK);

@@ -413,6 +413,26 @@ END
     ended "$(cat pid)"
 }
 
+@test "cmd: no program starts once a signal is being handled" {
+    local inject=$MINT_BUILD/tests/inject/slowraise.so number=1$$
+    [ -e "$inject" ] || skip "no $inject"
+    [[ $(mint-score --version) != *-fsanitize=* ]] || skip "a sanitizer wants to be first"
+    # its own child, which nothing but the kill of the group ends
+    printf '#!/bin/sh\nread -r l; sleep %s & echo 1; sleep 0.01\n' $number >prog
+    chmod +x prog
+    groups 4000 >g.jsonl
+    LD_PRELOAD=$inject mint-score cmd --command 'true; ./prog; true' --jobs 4 g.jsonl -o out.zst 2>err 3>&- &
+    pid=$!
+    sleep 0.5
+    kill -TERM $pid
+    rc=0
+    wait $pid || rc=$?
+    [ $rc -eq 143 ]
+    sleep 0.2
+    if pkill -f "^sleep $number\$"; then fail "a program is left"; fi
+    no_leftovers out.zst
+}
+
 @test "cmd: bad records end the run, or are skipped, with programs at work" {
     answer 'print 1'
     groups 20 | sed '11s/"sequences":\[/"sequences":[7,/' >g.jsonl
