@@ -68,12 +68,25 @@ static int find(const struct mint_model *m, const char *name, int64_t rows, int6
     return 0;
 }
 
+/* Whether the device can use the tensor's rows where they are mapped. */
+static bool serves_mapped(const struct mint_model *m, const struct mint_st_tensor *t)
+{
+    bool of_type =
+        t->dtype == MINT_BF16 || (t->dtype == MINT_F32 && m->dev->precision == MINT_PRECISION_F32);
+    return of_type && (uintptr_t)t->data % mint_dtype_bytes(t->dtype) == 0;
+}
+
+/* packed: at once what has to be copied anyway, the rest by mint_model_pack. */
 static int load_matrix(struct mint_model *m, const char *name, int64_t rows, int64_t cols,
                        bool packed, struct mint_weight **w, struct mint_err *err)
 {
     const struct mint_st_tensor *t;
     if (find(m, name, rows, cols, &t, err) < 0)
         return -1;
+    if (packed && m->dev->packs && serves_mapped(m, t)) {
+        m->to_pack = true;
+        packed = false;
+    }
     MINT_TRY(m->dev->ops->weight_new(m->dev, w, t->data, t->dtype, rows, cols, true, packed, err));
     if (packed) /* the rows are hardly read again */
         mint_st_release(m->st, t->data, t->bytes);
@@ -131,6 +144,11 @@ static int load_layer(struct mint_model *m, int l, bool packed, struct mint_err 
     return 0;
 }
 
+static const char *head_name(const struct mint_model_config *c)
+{
+    return c->tied ? "model.embed_tokens.weight" : "lm_head.weight";
+}
+
 static int load_all(struct mint_model *m, bool packed, struct mint_err *err)
 {
     const struct mint_model_config *c = &m->config;
@@ -138,8 +156,7 @@ static int load_all(struct mint_model *m, bool packed, struct mint_err *err)
         return -1;
     if (c->tied && !(packed && m->dev->packs))
         m->head = m->embed;
-    else if (load_matrix(m, c->tied ? "model.embed_tokens.weight" : "lm_head.weight", c->vocab,
-                         c->hidden, packed, &m->head, err) < 0)
+    else if (load_matrix(m, head_name(c), c->vocab, c->hidden, packed, &m->head, err) < 0)
         return -1;
     if (load_vector(m, "model.norm.weight", c->hidden, &m->norm, err) < 0)
         return -1;
@@ -199,6 +216,37 @@ int mint_model_open(struct mint_model **out, const char *dir, struct mint_dev *d
 fail:
     mint_model_close(m);
     return -1;
+}
+
+/* A packed copy in place of mapped rows, whose pages are given back. */
+static int pack_matrix(struct mint_model *m, const char *name, struct mint_weight **w,
+                       struct mint_err *err)
+{
+    const struct mint_st_tensor *t = mint_st_find(m->st, name);
+    struct mint_weight *made;
+    if (!serves_mapped(m, t))
+        return 0;
+    MINT_TRY(m->dev->ops->weight_new(m->dev, &made, t->data, t->dtype, t->shape[0], t->shape[1],
+                                     true, true, err));
+    mint_st_release(m->st, t->data, t->bytes);
+    m->dev->ops->weight_free(m->dev, *w);
+    *w = made;
+    return 0;
+}
+
+int mint_model_pack(struct mint_model *m, struct mint_err *err)
+{
+    if (!m->to_pack)
+        return 0;
+    for (int l = 0; l < m->config.layers; l++)
+        for (int i = 0; i < MINT_MOD_LAYER_N; i++) {
+            char name[128];
+            snprintf(name, sizeof name, "model.layers.%d.%s.weight", l, module_names[i]);
+            MINT_TRY(pack_matrix(m, name, &m->layers[l].w[i], err));
+        }
+    MINT_TRY(pack_matrix(m, head_name(&m->config), &m->head, err));
+    m->to_pack = false;
+    return 0;
 }
 
 void mint_model_close(struct mint_model *m)

@@ -39,12 +39,17 @@ struct mint_model {
     float *inv_freq;                  /* host, head_dim / 2 */
     struct mint_layer *layers;
     struct mint_attn_shape attn;
+    bool to_pack; /* matrices that mint_model_pack has yet to lay out */
 };
 
-/* packed: lay the matrices out for few rows (sampling); otherwise the mapped rows serve (training).
- */
+/* packed: the matrices shall be laid out for few rows (sampling), now or by mint_model_pack;
+ * otherwise the mapped rows serve (training). */
 int mint_model_open(struct mint_model **m, const char *dir, struct mint_dev *dev, bool packed,
                     struct mint_err *err);
+/* Lays out what mint_model_open left mapped, if anything. It takes as much memory as the weights
+ * and the time to fill it, so that a first step is sooner without; results are the same. Not while
+ * an op runs. After an error the model can only be closed. */
+int mint_model_pack(struct mint_model *m, struct mint_err *err);
 /* From config.json alone, to plan with: no weights, nothing to compute with. */
 int mint_model_outline(struct mint_model **m, const char *dir, struct mint_dev *dev,
                        struct mint_err *err);

@@ -592,6 +592,8 @@ int mint_sampler_run(struct mint_sampler *s, const struct mint_sampler_calls *ca
         add_prompt_rows(s);
         if (!r->T)
             return 0;
+        if (s->stats.steps == 1) /* not before the first: its tokens come sooner */
+            MINT_TRY(mint_model_pack(s->m, err));
         MINT_TRY(forward(s, err));
         MINT_TRY(heads(s, err));
         MINT_TRY(start_waiting(s, err));

@@ -114,6 +114,7 @@ static int measure(const char *dir, int64_t B, int64_t context, int64_t rows, in
     struct step s = {0};
     MINT_TRY(mint_backend_open(&d, "cpu", MINT_PRECISION_BF16, threads, err));
     MINT_TRY(mint_model_open(&s.m, dir, d, true, err));
+    MINT_TRY(mint_model_pack(s.m, err));
     struct mint_ops ops = *(real = d->ops);
     ops.linear = timed_linear, ops.attention = timed_attention, ops.qkv = timed_qkv;
     const struct mint_model_config *c = &s.m->config;

@@ -54,6 +54,13 @@ sample() {
     same one got
 }
 
+@test "one token, which ends before the weights are laid out for more, is the first of many" {
+    sample --max-tokens 9 --ignore-eos prompts.jsonl | jq -c '[.id, (.sequences[] | .tokens[0], .logprobs[0])]' >want
+    sample --max-tokens 1 --ignore-eos prompts.jsonl | jq -c '[.id, (.sequences[] | .tokens[0], .logprobs[0])]' >got
+    [ "$(wc -l <got)" -eq 7 ]
+    same want got
+}
+
 @test "long prompts that share pages give the same bytes as each sample by itself" {
     awk 'BEGIN { for (i = 1; i <= 3; i++) { printf "{\"id\":%d,\"prompt\":\"", i
         for (k = 0; k < 50 + 39 * i; k++) printf "%c", 97 + (k * i) % 26; print "\"}" } }' >long.jsonl
