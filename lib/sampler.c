@@ -596,10 +596,10 @@ int mint_sampler_run(struct mint_sampler *s, const struct mint_sampler_calls *ca
             MINT_TRY(mint_model_pack(s->m, err));
         MINT_TRY(forward(s, err));
         MINT_TRY(heads(s, err));
-        MINT_TRY(start_waiting(s, err));
-        MINT_TRY(deliver(s, calls, err));
         s->stats.steps++;
         if (calls->tick)
             calls->tick(calls->ctx, &s->stats);
+        MINT_TRY(start_waiting(s, err));
+        MINT_TRY(deliver(s, calls, err));
     }
 }

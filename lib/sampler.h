@@ -74,7 +74,8 @@ struct mint_sampler_calls {
     int (*next)(void *ctx, struct mint_request **r, struct mint_err *err);
     /* A group is complete; called in the order of next. */
     int (*done)(void *ctx, struct mint_request *r, struct mint_err *err);
-    /* After each step, for progress; may be NULL. */
+    /* When the tokens of a step are drawn and before done is called for what they complete, for
+     * progress; may be NULL. */
     void (*tick)(void *ctx, const struct mint_sampler_stats *stats);
     void *ctx;
 };

@@ -13,6 +13,7 @@
 #define MADE_GROUP  2    /* panels made together */
 #define MADE_DEPTH  2048 /* GROUP panels made together are no deeper: they stay in L2 */
 #define BACK_COLS   (GROUP * CPU_PANEL) /* made together of a transpose */
+#define FEW_ROWS    6                   /* go through long streams, which need no help */
 #define ROW_PAD     64                  /* bytes */
 
 static enum cpu_kind kind_for(const struct cpu_dev *d, enum mint_dtype panel_type)
@@ -147,7 +148,7 @@ static void from_rows(struct cpu_product *g, void *panels, const struct mint_wei
         g->panel_elems = (size_t)(g->depth + g->depth % 2) * CPU_PANEL;
         g->a = cpu_at(a, (size_t)k, cpu_kind_a_bytes(g->kind));
         g->first = k == 0;
-        g->next = g->depth == w->K ? next : NULL;
+        g->next = g->depth == w->K && g->rows > FEW_ROWS ? next : NULL;
         cpu_multiply(g);
     }
 }
@@ -184,7 +185,7 @@ void cpu_gemm_cols(struct cpu_dev *d, int thread, float *y, size_t ldy, const vo
         g.c = y + (n - n0);
         if (w->packed) {
             g.p = cpu_at(w->packed, (size_t)(n / CPU_PANEL) * w->panel_elems, e);
-            g.next = cpu_at(g.p, ahead * w->panel_elems, e);
+            g.next = T > FEW_ROWS ? cpu_at(g.p, ahead * w->panel_elems, e) : NULL;
             cpu_multiply(&g);
         } else {
             g.a = x;

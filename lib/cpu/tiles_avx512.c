@@ -120,9 +120,11 @@ INLINE void tile_ff(const int rows, const float *a, size_t lda, const float *p, 
     }
 }
 
-/* Few rows against 2 or 4 panels, each of them a stream of its own from memory. */
+/* Few rows against 2 or 4 panels, each of them a stream of its own from memory; likewise, while
+ * they are at it, those at next (NULL: nothing), next_panel bytes apart. */
 INLINE void wide_fb(const int rows, const int panels, const float *a, const cpu_bf16 *p,
-                    size_t panel_elems, size_t pairs, float *c, size_t ldc, bool first)
+                    size_t panel_elems, size_t pairs, float *c, size_t ldc, bool first,
+                    const char *next, size_t next_panel)
 {
     __m512 acc[6][8];
     UNROLL
@@ -138,6 +140,8 @@ INLINE void wide_fb(const int rows, const int panels, const float *a, const cpu_
             const cpu_bf16 *at = p + (size_t)(j / 2) * panel_elems + k * 64 + 32 * (j % 2);
             __m512i w = _mm512_loadu_si512(at);
             _mm_prefetch((const char *)at + TILES512_AHEAD, _MM_HINT_T0);
+            if (next)
+                __builtin_prefetch(cpu_tiles512_line(next, next_panel, k, j), 0, 2);
             __m512 odd = odd_k(w), even = even_k(w);
             UNROLL
             for (int i = 0; i < rows; i++)
@@ -171,12 +175,13 @@ TARGET static void one_fb(const float *a, int rows, const cpu_bf16 *p, size_t pa
 }
 
 TARGET static void few_fb(int panels, const float *a, int rows, const cpu_bf16 *p,
-                          size_t panel_elems, size_t pairs, float *c, size_t ldc, bool first)
+                          size_t panel_elems, size_t pairs, float *c, size_t ldc, bool first,
+                          const char *next, size_t next_panel)
 {
     switch (10 * panels + rows) {
-#define CASE(q, n)                                              \
-    case 10 * q + n:                                            \
-        wide_fb(n, q, a, p, panel_elems, pairs, c, ldc, first); \
+#define CASE(q, n)                                                                \
+    case 10 * q + n:                                                              \
+        wide_fb(n, q, a, p, panel_elems, pairs, c, ldc, first, next, next_panel); \
         break;
         CPU_TILES512_FEW(CASE)
 #undef CASE
@@ -193,11 +198,11 @@ TARGET static void block_fb(const float *a, int rows, const cpu_bf16 *p, size_t 
     if (rows <= 3)
         for (; j + 4 <= panels; j += 4)
             few_fb(4, a, rows, p + (size_t)j * panel_elems, panel_elems, pairs, c + j * CPU_PANEL,
-                   ldc, first);
+                   ldc, first, next ? next + (size_t)j * next_panel : NULL, next_panel);
     if (rows <= 6)
         for (; j + 2 <= panels; j += 2)
             few_fb(2, a, rows, p + (size_t)j * panel_elems, panel_elems, pairs, c + j * CPU_PANEL,
-                   ldc, first);
+                   ldc, first, next ? next + (size_t)j * next_panel : NULL, next_panel);
     for (; j < panels; j++)
         one_fb(a, rows, p + (size_t)j * panel_elems, pairs, c + j * CPU_PANEL, ldc, first,
                next ? next + (size_t)j * next_panel : NULL, next ? half : 0);

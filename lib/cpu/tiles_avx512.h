@@ -33,6 +33,14 @@ static inline __attribute__((always_inline)) void cpu_tiles512_fetch(const char 
     }
 }
 
+/* Line j of pair k of panels that lie panel_bytes apart: two lines of each. */
+static inline __attribute__((always_inline)) const char *cpu_tiles512_line(const char *p,
+                                                                           size_t panel_bytes,
+                                                                           size_t k, int j)
+{
+    return p + (size_t)(j / 2) * panel_bytes + k * 128 + (size_t)(j % 2) * 64;
+}
+
 static inline size_t cpu_tiles512_fetched(size_t k, size_t pairs, int half)
 {
     return half == 3 ? k * 128 : k * 64 + (half == 2 ? pairs * 64 : 0);

@@ -58,10 +58,10 @@ INLINE void tile_bb(const int rows, const cpu_bf16 *a, size_t lda, const cpu_bf1
     }
 }
 
-/* Few rows against 2 or 4 panels. */
+/* Few rows against 2 or 4 panels, as in tiles_avx512.c. */
 INLINE void wide_bb(const int rows, const int panels, const cpu_bf16 *a, size_t lda,
                     const cpu_bf16 *p, size_t panel_elems, size_t pairs, float *c, size_t ldc,
-                    bool first)
+                    bool first, const char *next, size_t next_panel)
 {
     __m512 acc[6][8];
     UNROLL
@@ -81,6 +81,8 @@ INLINE void wide_bb(const int rows, const int panels, const cpu_bf16 *a, size_t 
             const cpu_bf16 *at = p + (size_t)(j / 2) * panel_elems + k * 64 + 32 * (j % 2);
             __m512bh w = load_pairs(at);
             _mm_prefetch((const char *)at + TILES512_AHEAD, _MM_HINT_T0);
+            if (next)
+                __builtin_prefetch(cpu_tiles512_line(next, next_panel, k, j), 0, 2);
             UNROLL
             for (int i = 0; i < rows; i++)
                 acc[i][j] = _mm512_dpbf16_ps(acc[i][j], x[i], w);
@@ -108,16 +110,23 @@ TARGET static void one_bb(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf1
 }
 
 TARGET static void few_bb(int panels, const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p,
-                          size_t panel_elems, size_t pairs, float *c, size_t ldc, bool first)
+                          size_t panel_elems, size_t pairs, float *c, size_t ldc, bool first,
+                          const char *next)
 {
     switch (10 * panels + rows) {
-#define CASE(q, n)                                                   \
-    case 10 * q + n:                                                 \
-        wide_bb(n, q, a, lda, p, panel_elems, pairs, c, ldc, first); \
+#define CASE(q, n)                                                                      \
+    case 10 * q + n:                                                                    \
+        wide_bb(n, q, a, lda, p, panel_elems, pairs, c, ldc, first, next, pairs * 128); \
         break;
         CPU_TILES512_FEW(CASE)
 #undef CASE
     }
+}
+
+/* What belongs to panel j of what is fetched, or NULL. */
+static const char *fetch_at(const void *next, int j, size_t pairs)
+{
+    return next ? (const char *)next + (size_t)j * pairs * 128 : NULL;
 }
 
 TARGET static void bb_panels(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p,
@@ -128,16 +137,14 @@ TARGET static void bb_panels(const cpu_bf16 *a, size_t lda, int rows, const cpu_
     if (rows <= 3)
         for (; j + 4 <= panels; j += 4)
             few_bb(4, a, lda, rows, p + (size_t)j * panel_elems, panel_elems, pairs,
-                   c + j * CPU_PANEL, ldc, first);
+                   c + j * CPU_PANEL, ldc, first, fetch_at(next, j, pairs));
     if (rows <= 6)
         for (; j + 2 <= panels; j += 2)
             few_bb(2, a, lda, rows, p + (size_t)j * panel_elems, panel_elems, pairs,
-                   c + j * CPU_PANEL, ldc, first);
+                   c + j * CPU_PANEL, ldc, first, fetch_at(next, j, pairs));
     for (; j < panels; j++)
         one_bb(a, lda, rows, p + (size_t)j * panel_elems, pairs, c + j * CPU_PANEL, ldc, first,
-               next ? (const char *)next + (size_t)j * pairs * 128 +
-                          cpu_tiles512_fetched(0, pairs, half)
-                    : NULL,
+               next ? fetch_at(next, j, pairs) + cpu_tiles512_fetched(0, pairs, half) : NULL,
                next ? half : 0);
 }
 
