@@ -215,11 +215,15 @@ TARGET static void block_of_f32(float *block, const float *a, size_t lda, int ro
         memcpy(block + i * BLOCK_LD, a + (size_t)i * lda, n * sizeof *a);
 }
 
-TARGET static void block_of_bf16(float *block, const cpu_bf16 *a, size_t lda, int rows, size_t n)
+/* What will be wanted next lies ahead elements on in each row. */
+TARGET static void block_of_bf16(float *block, const cpu_bf16 *a, size_t lda, int rows, size_t n,
+                                 size_t ahead)
 {
     for (int r = 0; r < rows; r++, a += lda, block += BLOCK_LD) {
         size_t i = 0;
         for (; i + 16 <= n; i += 16) {
+            if (i % 32 == 0)
+                __builtin_prefetch(a + i + ahead, 0, 2);
             __m512i w = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(a + i)));
             _mm512_storeu_si512(block + i, _mm512_slli_epi32(w, 16));
         }
@@ -249,7 +253,8 @@ TARGET static void bb_panels(const cpu_bf16 *a, size_t lda, int rows, const cpu_
     float block[CPU_TILE_ROWS * BLOCK_LD] __attribute__((aligned(64)));
     for (size_t k = 0; k < pairs; k += BLOCK_PAIRS) {
         size_t n = MINT_MIN(pairs - k, (size_t)BLOCK_PAIRS);
-        block_of_bf16(block, a + 2 * k, lda, rows, 2 * n);
+        size_t ahead = k + n < pairs ? 2 * n : (size_t)rows * lda - 2 * k; /* or the next tile */
+        block_of_bf16(block, a + 2 * k, lda, rows, 2 * n, ahead);
         block_fb(block, rows, p + k * 64, panel_elems, panels, n, c, ldc, first && k == 0,
                  next ? (const char *)next + cpu_tiles512_fetched(k, pairs, half) : NULL,
                  pairs * 128, half);

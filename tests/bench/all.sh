@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # all.sh [--quick] [--out DIR] [--again] [--llama [NAME=]DIR]... [--python PY] [--threads N] [--patience S]
-#     [PART...]
+#     [--runs N] [PART...]
 #
 # Runs the parts (data sample train grpo scale) and keeps each one's table and JSON in DIR (build/bench); models stay in DIR/work
 # (10 GB at most; it may be removed). A part whose JSON is there is only shown: so a run that was stopped goes on where it was.
@@ -18,7 +18,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --quick) quick=(--quick) ;;
     --again) again=1 ;;
-    --out | --llama | --python | --threads | --patience)
+    --out | --llama | --python | --threads | --patience | --runs)
         [ $# -gt 1 ] || die "$1 needs a value"
         case $1 in
         --out) out=$2 ;;

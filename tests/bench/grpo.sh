@@ -46,10 +46,10 @@ for ((r = 0; r < runs; r++)); do
 done
 
 probe
-patience=$((2 * patience)) # for three steps
+patience=$((2 * patience)) # for four steps
 if ! "$python" -c 'import trl, peft, datasets' 2>"$dir/log"; then
     say "TRL is left out: $(tail -n 1 "$dir/log")"
-elif peer TRL "$python" "$here/peer_trl.py" "$model" "$dir/p.jsonl" --steps "$runs" --groups $groups --group-size $size \
+elif peer TRL "$python" "$here/peer_trl.py" "$model" "$dir/p.jsonl" --steps $((runs + 1)) --groups $groups --group-size $size \
     --max-tokens $tokens >"$dir/out.jsonl"; then
     # its start-up, and the first step, are not counted; of mint all is
     for s in $(jq .seconds "$dir/out.jsonl" | tail -n +2); do

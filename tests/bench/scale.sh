@@ -28,7 +28,7 @@ datums() {
 # starts: processor seconds of the two tools that are there for any input
 starts() {
     prompts 1 8 >"$dir/p.jsonl"
-    ours mint-sample -q -m "$model" -n 2 --max-tokens 1 "$dir/p.jsonl" -o "$dir/r.zst" -f
+    ours mint-sample -q -m "$model" -n 2 --max-tokens 2 --ignore-eos "$dir/p.jsonl" -o "$dir/r.zst" -f
     sample_start=$cpu
     datums
     ours mint-train -q -m "$model" --dry-run "$dir/d.zst"

@@ -114,8 +114,8 @@ for who in mint 'mint, nothing shared'; do
     [ "$who" = mint ] || file=$dir/apart.jsonl
     rm -rf "$dir/m.jsonl" "$dir/ck"
     probe
-    ours mint-train -q -m "$model" --to "$dir/ck" --epochs 2 --metrics "$dir/m.jsonl" "$file"
-    for s in $(jq '.["time/total"]' "$dir/m.jsonl"); do
+    ours mint-train -q -m "$model" --to "$dir/ck" --epochs 3 --metrics "$dir/m.jsonl" "$file"
+    for s in $(jq '.["time/total"]' "$dir/m.jsonl" | tail -n +2); do
         record "a group of $n, 400 + 100 tokens" "$who" s "$s"
     done
 done
