@@ -90,9 +90,13 @@ its_decode() {
     local v
     peer "$1" "$2/llama-batched-bench" -m "$gguf" -t "$threads" -tb "$threads" -c $(($4 * (256 + tokens) + 64)) -b 2048 -ub 512 \
         -npp 256 -ntg "$tokens" -npl "$4" "${@:5}" >"$dir/out.md" || return 0
-    v=$(awk -F'|' '$2 + 0 == 256 { print $9 + 0 }' "$dir/out.md")
+    v=$(awk -F'|' '$2 + 0 == 256 { print $9 + 0 }' "$dir/out.md" "$dir/log") # some print the table on stderr
+    if [ -z "$v" ]; then
+        say "$1 is left out of $3: llama-batched-bench printed no table with the row of 256 tokens"
+        return 0
+    fi
     decode_limit "$4" $((256 + tokens / 2)) "${5:+256}"
-    record "$3" "$1" tok/s "${v:-0}" "$limit" "$bound"
+    record "$3" "$1" tok/s "$v" "$limit" "$bound"
     if [ -z "${5:-}" ] && [ "$4" = "${batches[-2]}" ]; then
         memory "memory, batch $4" "$1" "$(calc "($weights + $4 * (256 + $tokens) * $kv) / 1e9")"
     fi
