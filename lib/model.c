@@ -109,6 +109,11 @@ static int load_vector(struct mint_model *m, const char *name, int64_t n, float 
     return rc;
 }
 
+static void weight_name(char name[128], int l, int i)
+{
+    snprintf(name, 128, "model.layers.%d.%s.weight", l, module_names[i]);
+}
+
 static int load_layer(struct mint_model *m, int l, bool packed, struct mint_err *err)
 {
     const struct mint_model_config *c = &m->config;
@@ -117,7 +122,7 @@ static int load_layer(struct mint_model *m, int l, bool packed, struct mint_err 
     for (int i = 0; i < MINT_MOD_LAYER_N; i++) {
         enum mint_module mod = (enum mint_module)i;
         int64_t out = mint_module_out(c, mod);
-        snprintf(name, sizeof name, "model.layers.%d.%s.weight", l, module_names[i]);
+        weight_name(name, l, i);
         if (load_matrix(m, name, out, mint_module_in(c, mod), packed, &y->w[i], err) < 0)
             return -1;
         bool bias = i <= MINT_MOD_V ? c->qkv_bias : i == MINT_MOD_O && c->o_bias;
@@ -241,7 +246,7 @@ int mint_model_pack(struct mint_model *m, struct mint_err *err)
     for (int l = 0; l < m->config.layers; l++)
         for (int i = 0; i < MINT_MOD_LAYER_N; i++) {
             char name[128];
-            snprintf(name, sizeof name, "model.layers.%d.%s.weight", l, module_names[i]);
+            weight_name(name, l, i);
             MINT_TRY(pack_matrix(m, name, &m->layers[l].w[i], err));
         }
     MINT_TRY(pack_matrix(m, head_name(&m->config), &m->head, err));

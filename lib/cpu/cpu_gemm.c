@@ -13,7 +13,7 @@
 #define MADE_GROUP  2    /* panels made together */
 #define MADE_DEPTH  2048 /* GROUP panels made together are no deeper: they stay in L2 */
 #define BACK_COLS   (GROUP * CPU_PANEL) /* made together of a transpose */
-#define FEW_ROWS    6                   /* go through long streams, which need no help */
+#define FEW_ROWS    6                   /* that the kernels take against several panels at once */
 #define ROW_PAD     64                  /* bytes */
 
 static enum cpu_kind kind_for(const struct cpu_dev *d, enum mint_dtype panel_type)
@@ -85,7 +85,8 @@ static void copy_block(float *to, size_t ldto, const float *from, size_t ldfrom,
         memcpy(to + (size_t)i * ldto, from + (size_t)i * ldfrom, cols * sizeof *to);
 }
 
-/* The rows are cut into equal tiles. While the first two run, they fetch what comes next. */
+/* The rows are cut into equal tiles. While the first two run, they fetch what comes next; few rows
+ * go through long streams, which need no help. */
 void cpu_multiply(const struct cpu_product *g)
 {
     int64_t tiles = (g->rows + CPU_TILE_ROWS - 1) / CPU_TILE_ROWS, m = 0;
@@ -93,7 +94,7 @@ void cpu_multiply(const struct cpu_product *g)
     size_t rest = (size_t)(g->cols % CPU_PANEL);
     for (int64_t t = 0; t < tiles; t++) {
         int rows = (int)((g->rows - m + tiles - t - 1) / (tiles - t));
-        int half = tiles == 1 ? 3 : t < 2 ? (int)t + 1 : 0;
+        int half = g->rows <= FEW_ROWS ? 0 : tiles == 1 ? 3 : t < 2 ? (int)t + 1 : 0;
         const void *a = cpu_at(g->a, (size_t)m * g->lda, cpu_kind_a_bytes(g->kind));
         float *c = g->c + (size_t)m * g->ldc;
         if (full)
@@ -148,7 +149,7 @@ static void from_rows(struct cpu_product *g, void *panels, const struct mint_wei
         g->panel_elems = (size_t)(g->depth + g->depth % 2) * CPU_PANEL;
         g->a = cpu_at(a, (size_t)k, cpu_kind_a_bytes(g->kind));
         g->first = k == 0;
-        g->next = g->depth == w->K && g->rows > FEW_ROWS ? next : NULL;
+        g->next = g->depth == w->K ? next : NULL;
         cpu_multiply(g);
     }
 }
@@ -185,7 +186,7 @@ void cpu_gemm_cols(struct cpu_dev *d, int thread, float *y, size_t ldy, const vo
         g.c = y + (n - n0);
         if (w->packed) {
             g.p = cpu_at(w->packed, (size_t)(n / CPU_PANEL) * w->panel_elems, e);
-            g.next = T > FEW_ROWS ? cpu_at(g.p, ahead * w->panel_elems, e) : NULL;
+            g.next = cpu_at(g.p, ahead * w->panel_elems, e);
             cpu_multiply(&g);
         } else {
             g.a = x;

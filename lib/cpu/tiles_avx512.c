@@ -198,14 +198,14 @@ TARGET static void block_fb(const float *a, int rows, const cpu_bf16 *p, size_t 
     if (rows <= 3)
         for (; j + 4 <= panels; j += 4)
             few_fb(4, a, rows, p + (size_t)j * panel_elems, panel_elems, pairs, c + j * CPU_PANEL,
-                   ldc, first, next ? next + (size_t)j * next_panel : NULL, next_panel);
+                   ldc, first, cpu_tiles512_next(next, j, next_panel), next_panel);
     if (rows <= 6)
         for (; j + 2 <= panels; j += 2)
             few_fb(2, a, rows, p + (size_t)j * panel_elems, panel_elems, pairs, c + j * CPU_PANEL,
-                   ldc, first, next ? next + (size_t)j * next_panel : NULL, next_panel);
+                   ldc, first, cpu_tiles512_next(next, j, next_panel), next_panel);
     for (; j < panels; j++)
         one_fb(a, rows, p + (size_t)j * panel_elems, pairs, c + j * CPU_PANEL, ldc, first,
-               next ? next + (size_t)j * next_panel : NULL, next ? half : 0);
+               cpu_tiles512_next(next, j, next_panel), next ? half : 0);
 }
 
 /* n floats of each row into the block. */

@@ -33,6 +33,12 @@ static inline __attribute__((always_inline)) void cpu_tiles512_fetch(const char 
     }
 }
 
+/* What belongs to panel j of what is fetched, or NULL. */
+static inline const char *cpu_tiles512_next(const char *next, int j, size_t panel_bytes)
+{
+    return next ? next + (size_t)j * panel_bytes : NULL;
+}
+
 /* Line j of pair k of panels that lie panel_bytes apart: two lines of each. */
 static inline __attribute__((always_inline)) const char *cpu_tiles512_line(const char *p,
                                                                            size_t panel_bytes,

@@ -123,12 +123,6 @@ TARGET static void few_bb(int panels, const cpu_bf16 *a, size_t lda, int rows, c
     }
 }
 
-/* What belongs to panel j of what is fetched, or NULL. */
-static const char *fetch_at(const void *next, int j, size_t pairs)
-{
-    return next ? (const char *)next + (size_t)j * pairs * 128 : NULL;
-}
-
 TARGET static void bb_panels(const cpu_bf16 *a, size_t lda, int rows, const cpu_bf16 *p,
                              size_t panel_elems, int panels, size_t pairs, float *c, size_t ldc,
                              bool first, const void *next, int half)
@@ -137,14 +131,15 @@ TARGET static void bb_panels(const cpu_bf16 *a, size_t lda, int rows, const cpu_
     if (rows <= 3)
         for (; j + 4 <= panels; j += 4)
             few_bb(4, a, lda, rows, p + (size_t)j * panel_elems, panel_elems, pairs,
-                   c + j * CPU_PANEL, ldc, first, fetch_at(next, j, pairs));
+                   c + j * CPU_PANEL, ldc, first, cpu_tiles512_next(next, j, pairs * 128));
     if (rows <= 6)
         for (; j + 2 <= panels; j += 2)
             few_bb(2, a, lda, rows, p + (size_t)j * panel_elems, panel_elems, pairs,
-                   c + j * CPU_PANEL, ldc, first, fetch_at(next, j, pairs));
+                   c + j * CPU_PANEL, ldc, first, cpu_tiles512_next(next, j, pairs * 128));
     for (; j < panels; j++)
         one_bb(a, lda, rows, p + (size_t)j * panel_elems, pairs, c + j * CPU_PANEL, ldc, first,
-               next ? fetch_at(next, j, pairs) + cpu_tiles512_fetched(0, pairs, half) : NULL,
+               next ? cpu_tiles512_next(next, j, pairs * 128) + cpu_tiles512_fetched(0, pairs, half)
+                    : NULL,
                next ? half : 0);
 }
 

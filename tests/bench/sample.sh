@@ -76,10 +76,10 @@ our_start() {
     record 'one token, whole process' mint s "$wall"
 }
 
-# its_prefill NAME DIR, and so on: the same of a llama.cpp
+# its_prefill NAME DIR, and so on: the same of a llama.cpp, in a folder where it may leave its logs
 its_prefill() {
     local v
-    peer "$1" "$2/llama-bench" -m "$gguf" -t "$threads" -p 512 -n 0 -r 3 -o json >"$dir/out.json" || return 0
+    peer "$1" env -C "$dir" "$2/llama-bench" -m "$gguf" -t "$threads" -p 512 -n 0 -r 3 -o json >"$dir/out.json" || return 0
     for v in $(jq '.[0].samples_ts[]' "$dir/out.json"); do
         record 'prefill 512' "$1" tok/s "$v" "$(prefill_limit 512)" products
     done
@@ -88,7 +88,7 @@ its_prefill() {
 # its_decode NAME DIR CASE BATCH [OPTIONS]
 its_decode() {
     local v
-    peer "$1" "$2/llama-batched-bench" -m "$gguf" -t "$threads" -tb "$threads" -c $(($4 * (256 + tokens) + 64)) -b 2048 -ub 512 \
+    peer "$1" env -C "$dir" "$2/llama-batched-bench" -m "$gguf" -t "$threads" -tb "$threads" -c $(($4 * (256 + tokens) + 64)) -b 2048 -ub 512 \
         -npp 256 -ntg "$tokens" -npl "$4" "${@:5}" >"$dir/out.md" || return 0
     v=$(awk -F'|' '$2 + 0 == 256 { print $9 + 0 }' "$dir/out.md" "$dir/log") # some print the table on stderr
     if [ -z "$v" ]; then
@@ -106,7 +106,7 @@ its_start() {
     local cli=$2/llama-completion
     [ -x "$cli" ] || return 0
     jq -r .prompt "$dir/p.jsonl" >"$dir/p.txt"
-    peer "$1" "$cli" -m "$gguf" -t "$threads" -f "$dir/p.txt" -n 1 -no-cnv --no-warmup >/dev/null || return 0
+    peer "$1" env -C "$dir" "$cli" -m "$gguf" -t "$threads" -f "$dir/p.txt" -n 1 -no-cnv --no-warmup >/dev/null || return 0
     record 'one token, whole process' "$1" s "$wall"
 }
 
@@ -115,7 +115,7 @@ for p in "${rest[@]}"; do
     name=${p%%=*} bin=${p#*=}
     [ "$name" != "$p" ] || name=llama.cpp
     if [ -x "$bin/llama-bench" ] && [ -x "$bin/llama-batched-bench" ]; then
-        peers+=("$name=$bin")
+        peers+=("$name=$(realpath "$bin")")
     else
         say "$name is left out: $bin has no llama-bench and llama-batched-bench"
     fi

@@ -18,6 +18,8 @@ grep -nE ' +$' "${texts[@]}" | check "no blanks at line ends"
 mapfile -t c < <(files '*.c' '*.h' '*.cu' '*.cpp')
 grep -nP '\t' "${c[@]}" | check "no tabs in C"
 files | grep -E '\.(o|a|so|pyc|swp|orig|rej)$|(^|/)core$|~$' | check "no generated or leftover file"
+files | sed -n 's|/.*||; /^\./d; p' | sort -u | grep -vxE 'bin|tools|lib|kernels|pipelines|tests|Makefile|(README|ARCHITECTURE|CONTRIBUTING)\.md|LICENSE' |
+    check "nothing else at the top"
 files | while IFS= read -r f; do
     [ "$(stat -c %s "$f")" -le 2000000 ] || echo "$f"
 done | check "no file over 2 MB"
